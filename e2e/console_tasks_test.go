@@ -151,7 +151,8 @@ func TestConsoleTasks(t *testing.T) {
 	task("find the stuck group and read why", func(_ *testing.T, w *consoleWorld) {
 		w.send(client.Message{Stream: "orders", Key: "order-1", Group: "customer-7", Body: []byte(`{"note":"<script>document.title='taken'</script>"}`)})
 		w.send(client.Message{Stream: "orders", Key: "order-2", Group: "customer-7", Body: []byte(`2`)})
-		w.shows("Destination shop did not take effect 1 of message order-1") // the page renews itself
+		// the page renews itself
+		w.shows("Destination shop did not take effect 1 of message order-1")
 		w.press(`.card a[href*="group=customer-7"]`)
 		w.shows("Group orders/customer-7")
 		w.shows("destination shop to take effect 1, of message order-1; failed")
@@ -462,7 +463,8 @@ func takePictures(t *testing.T, w *consoleWorld) {
 		seconds := time.Since(began).Seconds()
 		time.Sleep(time.Duration(float64(time.Second) / (20 + 15*(1+float64(int(seconds)%40)/20))))
 	}
-	w.consolePage = consolePage{openPage(t, w.server.url()+"/console")} // the time of the other one is over
+	// the time of the other page is over
+	w.consolePage = consolePage{openPage(t, w.server.url()+"/console")}
 	picture := func(path, name string, width, height int64, dark bool) {
 		w.dark(dark)
 		w.do(chromedp.EmulateViewport(width, height))

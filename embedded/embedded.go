@@ -13,6 +13,9 @@ import (
 	"io"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system"
@@ -57,6 +60,14 @@ type Options struct {
 	Log *slog.Logger
 	// LogKeys adds the keys and groups of messages to the lines of Log. They may be personal data.
 	LogKeys bool
+	// MeterProvider gets the metrics, under the names that docs/observability.md lists, and
+	// TracerProvider a span for each request, each run of a handler and each delivery to a
+	// destination. Handlers have their span in their context. Set them to those of your program,
+	// such as otel.GetMeterProvider() and otel.GetTracerProvider(). If one is nil, which is the
+	// default, it gets nothing; the environment (OTEL_…) is not read. Flush and shut down the
+	// providers after Close: they are yours.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 }
 
 // A Console is a setting of the console at /console.
@@ -78,7 +89,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss, MeterProvider: o.MeterProvider, TracerProvider: o.TracerProvider})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

@@ -32,6 +32,7 @@ func TestShop(t *testing.T) {
 		{"numbers of Billing are taken once, in their order", func(t *testing.T) { numbersOfBillingAreTakenOnce(t, billing) }},
 		{"a pipeline has neither streams nor messages of the other", func(t *testing.T) { aPipelineHasNothingOfTheOther(t, orders, billing) }},
 		{"a refused message is a dead letter and a line in the log of its pipeline only", func(t *testing.T) { aRefusedMessageIsInItsPipelineOnly(t, orders, billing) }},
+		{"the console shows a pipeline, and nothing of the other", func(t *testing.T) { consoleShowsItsPipelineOnly(t, orders) }},
 		{"sweep and show leave each pipeline idle", func(t *testing.T) {
 			sweepLeavesNothing(t, orders)
 			sweepLeavesNothing(t, billing)

@@ -47,6 +47,15 @@ type Found struct {
 	Token   record.Token
 }
 
+// FoundToken returns what the token of a message says.
+func FoundToken(t *record.Token) Found {
+	found := Found{Message: record.Message{Stream: t.Stream, Group: t.Group}, Token: *t}
+	if t.Request != nil {
+		found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
+	}
+	return found
+}
+
 // maxWalked is how many records a search reads of each kind.
 const maxWalked = 1_000_000
 
@@ -58,7 +67,7 @@ func SearchGroups(ctx context.Context, l record.Lister, o HashOptions, passed fu
 	var found record.Message
 	w := walk{o: o, kind: "groups"}
 	err := w.ended(record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) error {
-		m, ok := o.inGroup(g)
+		m, ok := o.InGroup(g)
 		if ok {
 			found = m
 		}
@@ -80,10 +89,7 @@ func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(err
 	err := w.ended(record.EachToken(ctx, l, passed, func(t *record.Token) error {
 		ok := (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash)
 		if ok {
-			found.Message.Stream, found.Message.Group, found.Token = t.Stream, t.Group, *t
-			if t.Request != nil {
-				found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
-			}
+			found = FoundToken(t)
 		}
 		return w.next(ok)
 	}))
@@ -125,8 +131,8 @@ func (w *walk) ended(err error) error {
 	return err
 }
 
-// inGroup looks for a message that is pending or held.
-func (o HashOptions) inGroup(g *record.Group) (record.Message, bool) {
+// InGroup looks for a message that is pending or held.
+func (o HashOptions) InGroup(g *record.Group) (record.Message, bool) {
 	for _, p := range g.Pending {
 		m := record.Message{Principal: p.Principal, Stream: g.Key.Stream, Group: g.Key.Group, ID: p.Identity}
 		if o.Matches(&m) {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -103,7 +104,7 @@ func (e *AnswerError) Error() string { return "the answer is " + e.text(maxShown
 func (e *AnswerError) Detail() string { return e.text(MaxAnswer + len("…")) }
 
 func (e *AnswerError) text(most int) string {
-	if body := printable(e.Body, most); body != "" {
+	if body := printable(strings.TrimRight(e.Body, "\r\n"), most); body != "" {
 		return e.Text + ": " + body
 	}
 	return e.Text

@@ -58,8 +58,8 @@ func (t *Telemetry) answered(span trace.Span, r *http.Request, w *notedWriter) {
 	span.End()
 }
 
-// fromHTTP returns the request's context, with the trace that the message names, or else with the
-// request's.
+// fromHTTP returns the request's context, with the trace that the message names. Without one, it
+// has the span of a handler in this process around this one, or else the trace of the request.
 func fromHTTP(r *http.Request) context.Context {
 	own := http.Header{}
 	for _, name := range []string{traceparent, tracestate} {
@@ -68,6 +68,9 @@ func fromHTTP(r *http.Request) context.Context {
 		}
 	}
 	if len(own) == 0 {
+		if outer := trace.SpanContextFromContext(r.Context()); outer.IsValid() {
+			return r.Context()
+		}
 		own = r.Header
 	}
 	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(own))

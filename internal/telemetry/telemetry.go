@@ -96,6 +96,13 @@ func Local(options Options) *Telemetry {
 	return t
 }
 
+// With returns a Telemetry that reports to a collector, whatever the environment names.
+func With(options Options, c Collector) *Telemetry {
+	t := Local(options)
+	t.remote, t.tracer = c, c.Tracer()
+	return t
+}
+
 // A Collector receives metrics, spans or both.
 type Collector interface {
 	// Observe counts an event. It returns false if the collector receives no metrics.

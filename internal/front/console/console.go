@@ -30,18 +30,25 @@ type System interface {
 	Overview(ctx context.Context, limit int) (admin.Overview, error)
 }
 
+// A Quick is a System that can look for a message in a bounded time. It may not find one that
+// Message and ByHash find by reading the whole store.
+type Quick interface {
+	QuickMessage(ctx context.Context, stream, id string) (admin.MessageInfo, error)
+	QuickByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error)
+}
+
 // Options configure the console. All fields are required unless they say otherwise.
 type Options struct {
 	System System
-	// API is the HTTP API of the system. The console sends, tails and lists sessions through it. It is
-	// not used with Remote.
+	// API is the HTTP API of the system. The console sends, tails and lists sessions through it. It
+	// is not used with Remote.
 	API http.Handler
 	// Remote is set if the system is elsewhere. Optional.
 	Remote *Remote
 	// Streams returns the streams by name.
 	Streams func() []record.Stream
-	// Rates returns the charts of a stream, or of all streams together for the empty name. Without it
-	// the pages have no charts.
+	// Rates returns the charts of a stream, or of all streams together for the empty name. Without
+	// it the pages have no charts.
 	Rates func(ctx context.Context, stream string) (Rates, error)
 	// Allowed reports whether the Host of a request is a name of this server.
 	Allowed func(host string) bool
@@ -111,7 +118,7 @@ func (c *console) handler() http.Handler {
 	live := map[string]page{
 		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions,
 	}
-	// These pages do not renew themselves: they read the whole store, or have a form, or never change.
+	// These pages do not renew themselves: they read the whole store, have a form, or never change.
 	still := map[string]page{"/streams": c.streams, "/find": c.find, "/totals": c.totals, "/send": c.sendForm}
 	forms := map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
 	allow := map[string][]string{}
@@ -136,7 +143,7 @@ func (c *console) handler() http.Handler {
 	}
 	mux.Handle("GET "+Path+"/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})
+		c.fail(w, r, &failure{status: http.StatusNotFound, text: "There is no such page."})
 	}))
 	return c.guard(mux)
 }
@@ -150,7 +157,7 @@ func (c *console) notAllowed(methods []string) http.Handler {
 	allow := strings.Join(methods, ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allow)
-		c.fail(w, r, &failure{http.StatusMethodNotAllowed, "This page takes " + allow + " only."})
+		c.fail(w, r, &failure{status: http.StatusMethodNotAllowed, text: "This page takes " + allow + " only."})
 	})
 }
 
@@ -170,11 +177,11 @@ func (c *console) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !c.Allowed(r.Host) {
-			c.fail(w, r, &failure{http.StatusForbidden, fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name: once dev --allow-host NAME", r.Host)})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name: once dev --allow-host NAME", r.Host)})
 			return
 		}
 		if foreign(r) {
-			c.fail(w, r, &failure{http.StatusForbidden, "A page of another site may only link to the console."})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: "A page of another site may only link to the console."})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -192,9 +199,14 @@ func foreign(r *http.Request) bool {
 type failure struct {
 	status int
 	text   string
+	// all is the path of a page that looks further. Optional.
+	all string
 }
 
 func (f *failure) Error() string { return f.text }
+
+// shown returns the data of the page that shows the failure.
+func (f *failure) shown() any { return map[string]string{"Text": f.text, "All": f.all} }
 
 // failureOf returns the answer for an error.
 func failureOf(err error) *failure {
@@ -202,20 +214,20 @@ func failureOf(err error) *failure {
 		return f
 	}
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status >= 400 && problem.Status < 500 {
-		return &failure{problem.Status, err.Error()}
+		return &failure{status: problem.Status, text: err.Error()}
 	}
 	if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
-		return &failure{http.StatusBadRequest, invalid.Error()}
+		return &failure{status: http.StatusBadRequest, text: invalid.Error()}
 	}
 	switch {
 	case errors.Is(err, admin.ErrNotFound):
-		return &failure{http.StatusNotFound, err.Error()}
+		return &failure{status: http.StatusNotFound, text: err.Error()}
 	case errors.Is(err, admin.ErrDropAll):
-		return &failure{http.StatusBadRequest, err.Error()}
+		return &failure{status: http.StatusBadRequest, text: err.Error()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &failure{http.StatusServiceUnavailable, "The system did not answer in time, or is ending."}
+		return &failure{status: http.StatusServiceUnavailable, text: "The system did not answer in time, or is ending."}
 	}
-	return &failure{http.StatusInternalServerError, err.Error()}
+	return &failure{status: http.StatusInternalServerError, text: err.Error()}
 }
 
 // maxForm is the size of a form: a body of 256 KiB takes up to three times as much.
@@ -229,16 +241,16 @@ func (c *console) write(do page) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		switch err := r.ParseForm(); {
 		case !c.Write:
-			c.fail(w, r, &failure{http.StatusForbidden, "This console only reads. Start the server with: once dev --console write"})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: "This console only reads. Start the server with: once dev --console write"})
 			return
 		case origins.Check(r) != nil:
-			c.fail(w, r, &failure{http.StatusForbidden, "The request comes from a page of another origin."})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: "The request comes from a page of another origin."})
 			return
 		case err != nil:
-			c.fail(w, r, &failure{http.StatusBadRequest, "The form can't be read: " + err.Error()})
+			c.fail(w, r, &failure{status: http.StatusBadRequest, text: "The form can't be read: " + err.Error()})
 			return
 		case subtle.ConstantTimeCompare([]byte(r.PostForm.Get("token")), []byte(c.token)) != 1:
-			c.fail(w, r, &failure{http.StatusForbidden, "The form has not the token of this server, perhaps because the server was started again. Load the page again, and repeat."})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: "The form has not the token of this server, perhaps because the server was started again. Load the page again, and repeat."})
 			return
 		}
 		v, err := do(r)

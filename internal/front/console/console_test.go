@@ -158,6 +158,26 @@ func TestTheLifeOfAMessageIsShownAndItsReplyOnlyIfAskedFor(t *testing.T) {
 	w.shows(w.get("/find"), "Find by id")
 }
 
+func TestAMessageThatIsNotFoundQuicklyIsLookedForInTheWholeStoreIfAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for all, path := range map[string][]string{
+		"/console/message?all=1&amp;id=nothing&amp;stream=room": {"/message", "stream", "room", "id", "nothing"},
+		"/console/find?all=1&amp;hash=0123456789ab":             {"/find", "hash", "0123456789ab"},
+	} {
+		a := w.load(path[0], path[1:]...)
+		if a.status != http.StatusNotFound || !strings.Contains(a.body, `<a id="all" href="`+all+`">`) {
+			t.Errorf("%v: %d %s; want a link to %s", path, a.status, a.body, all)
+		}
+		if a := w.load(path[0], append(path[1:], "all", "1")...); a.status != http.StatusNotFound || strings.Contains(a.body, `id="all"`) {
+			t.Errorf("%v, all: %d %s", path, a.status, a.body)
+		}
+	}
+	// a held message has no token; its group is among the unfinished ones
+	w.send(client.Message{Stream: "numbers", Source: "bob", Sequence: 2, Group: "lobby", Body: []byte("1")})
+	w.until("Status held", "/message", "stream", "numbers", "id", "bob/0/2")
+}
+
 func TestADeadLetterShowsItsReasonAndItsBodyOnlyIfAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)

@@ -150,7 +150,7 @@ func (c *console) follow(w http.ResponseWriter, r *http.Request, p page) {
 func (c *console) content(r *http.Request, p page) string {
 	v, err := p(r)
 	if err != nil {
-		v = view{Template: "failure", Title: "Error", Data: failureOf(err).text}
+		v = view{Template: "failure", Title: "Error", Data: failureOf(err).shown()}
 	}
 	text, err := c.render(r, &v, "content")
 	if err != nil {

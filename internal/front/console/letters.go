@@ -85,7 +85,7 @@ func (c *console) letter(r *http.Request) (view, error) {
 	case err != nil:
 		return view{}, err
 	case len(found) == 0:
-		return view{}, &failure{http.StatusNotFound, "There is no dead letter with this id any more: it was put back, or dropped."}
+		return view{}, &failure{status: http.StatusNotFound, text: "There is no dead letter with this id any more: it was put back, or dropped."}
 	}
 	data.DeadLetter = found[0]
 	if data.Content != nil {

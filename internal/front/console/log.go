@@ -66,7 +66,7 @@ func invalid(err error) error {
 	if _, ok := errors.AsType[*client.UnacknowledgedError](err); ok {
 		return err
 	}
-	return &failure{http.StatusBadRequest, err.Error()}
+	return &failure{status: http.StatusBadRequest, text: err.Error()}
 }
 
 // lastEntries returns the offset before the last entries of a log.
@@ -182,7 +182,7 @@ func numberOf(r *http.Request, field string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, &failure{http.StatusBadRequest, "The field " + field + " must be a whole number."}
+		return 0, &failure{status: http.StatusBadRequest, text: "The field " + field + " must be a whole number."}
 	}
 	return n, nil
 }

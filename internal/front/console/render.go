@@ -168,7 +168,7 @@ func (c *console) show(p page, live bool) http.Handler {
 // fail answers with an error.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(err)
-	c.answer(w, r, f.status, &view{Template: "failure", Title: http.StatusText(f.status), Data: f.text})
+	c.answer(w, r, f.status, &view{Template: "failure", Title: http.StatusText(f.status), Data: f.shown()})
 }
 
 func (c *console) answer(w http.ResponseWriter, r *http.Request, status int, v *view) {

@@ -234,11 +234,30 @@ type step struct {
 }
 
 func (c *console) message(r *http.Request) (view, error) {
-	m, err := c.System.Message(r.Context(), r.FormValue("stream"), r.FormValue("id"))
+	stream, id := r.FormValue("stream"), r.FormValue("id")
+	quick, bounded := c.System.(Quick)
+	if !bounded || r.FormValue("all") != "" {
+		m, err := c.System.Message(r.Context(), stream, id)
+		if err != nil {
+			return view{}, err
+		}
+		v, err := c.messageView(r, m, nil)
+		v.Live = v.Live && !bounded // the search read the whole store
+		return v, err
+	}
+	m, err := quick.QuickMessage(r.Context(), stream, id)
 	if err != nil {
-		return view{}, err
+		return view{}, further(err, link("/message", "stream", stream, "id", id, "all", "1"))
 	}
 	return c.messageView(r, m, nil)
+}
+
+// further returns the failure for a message that was not found where it is quick to look.
+func further(err error, all string) error {
+	if !errors.Is(err, admin.ErrNotFound) {
+		return err
+	}
+	return &failure{status: http.StatusNotFound, text: err.Error(), all: all}
 }
 
 func (c *console) messageView(r *http.Request, m admin.MessageInfo, receipt *client.Receipt) (view, error) {
@@ -318,9 +337,17 @@ func (c *console) find(r *http.Request) (view, error) {
 	}
 	o := admin.HashOptions{Hash: hash}
 	if err := o.Validate(); err != nil {
-		return view{}, &failure{http.StatusBadRequest, err.Error()}
+		return view{}, &failure{status: http.StatusBadRequest, text: err.Error()}
 	}
-	m, err := c.System.ByHash(r.Context(), o)
+	byHash := c.System.ByHash
+	quick, bounded := c.System.(Quick)
+	if bounded = bounded && r.FormValue("all") == ""; bounded {
+		byHash = quick.QuickByHash
+	}
+	m, err := byHash(r.Context(), o)
+	if bounded && err != nil {
+		err = further(err, link("/find", "hash", hash, "all", "1"))
+	}
 	if err != nil {
 		return view{}, err
 	}

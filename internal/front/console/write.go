@@ -115,7 +115,7 @@ func (c *console) drop(r *http.Request) (view, error) {
 func (c *console) skip(r *http.Request) (view, error) {
 	number, err := strconv.ParseUint(r.FormValue("number"), 10, 64)
 	if err != nil {
-		return view{}, &failure{http.StatusBadRequest, "The number of the effect must be a whole number."}
+		return view{}, &failure{status: http.StatusBadRequest, text: "The number of the effect must be a whole number."}
 	}
 	o := admin.SkipOptions{Stream: r.FormValue("stream"), Group: r.FormValue("group"), Number: number}
 	info, err := c.System.Skip(r.Context(), o)

@@ -26,6 +26,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/effectively-once/once/internal/blob/dirblob"
 	"github.com/effectively-once/once/internal/config"
@@ -86,6 +88,9 @@ type Options struct {
 	// Collector is that of [telemetry.Options]: it sends metrics and traces where the environment
 	// says. By default they are not sent.
 	Collector func(ctx context.Context, o telemetry.Options, metrics, traces bool) (telemetry.Collector, error)
+	// MeterProvider and TracerProvider get metrics and spans, in place of the Collector. Optional.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.

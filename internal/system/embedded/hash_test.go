@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,12 +56,42 @@ streams:
 			if err != nil || got.Stream != want.message.Stream || got.ID != want.id || got.Hash != want.message.Hash() || got.Status != want.status || got.Group != want.group || got.Reason != want.reason {
 				t.Errorf("%s: %+v, %v", want.message.ID, got, err)
 			}
+			if quick, err := r.QuickByHash(t.Context(), admin.HashOptions{Stream: stream, Hash: want.message.Hash()}); err != nil || quick.ID != got.ID || quick.Status != got.Status {
+				t.Errorf("quickly, %s: %+v, %v; want %+v", want.message.ID, quick, err, got)
+			}
 		}
 	}
 	fine := record.Message{Stream: "orders", ID: "fine"}
 	for _, o := range []admin.HashOptions{{Stream: "chat", Hash: fine.Hash()}, {Hash: "000000000000"}} {
 		if got, err := r.ByHash(t.Context(), o); !errors.Is(err, admin.ErrNotFound) {
 			t.Errorf("%+v: %+v, %v", o, got, err)
+		}
+	}
+}
+
+// TestAQuickSearchFindsTokensWhoseKeysBeginAlike looks for each of many tokens by six digits, which
+// the search finds by their place among the keys.
+func TestAQuickSearchFindsTokensWhoseKeysBeginAlike(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {}, jobs: {}}"}
+	r := p.start()
+	defer r.stop()
+	for i := range 300 {
+		for _, stream := range []string{"orders", "jobs"} {
+			r.send(t, client.Message{Stream: stream, Key: fmt.Sprint("m-", i), Group: fmt.Sprint("g-", i), Body: []byte("1")})
+		}
+	}
+	r.idle(t)
+	for i := range 300 {
+		m := record.Message{Stream: "orders", ID: fmt.Sprint("m-", i)}
+		hash := m.Hash()[:admin.MinHash]
+		if got, err := r.QuickByHash(t.Context(), admin.HashOptions{Stream: "orders", Hash: hash}); err != nil || got.Group != fmt.Sprint("g-", i) || got.Stream != "orders" {
+			t.Errorf("%s, the hash of m-%d: %+v, %v", hash, i, got, err)
+		}
+	}
+	for _, hash := range []string{"000000", "ffffff", "0000000000000000000000000000000000000000000000000000000000000000"} {
+		if got, err := r.QuickByHash(t.Context(), admin.HashOptions{Hash: hash}); !errors.Is(err, admin.ErrNotFound) {
+			t.Errorf("%s: %+v, %v, want not found", hash, got, err)
 		}
 	}
 }

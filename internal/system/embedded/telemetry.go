@@ -6,6 +6,7 @@ import (
 	"github.com/effectively-once/once/internal/front/console"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/provided"
 	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
@@ -22,6 +23,14 @@ func (s *System) openTelemetry() (err error) {
 		s.recent.Observe(e)
 	}
 	o := telemetry.Options{Collector: s.options.Collector, Known: s.knows, Also: also, Ran: s.recent.Ran, Now: s.options.Now, Log: s.options.Log}
+	if s.options.MeterProvider != nil || s.options.TracerProvider != nil {
+		c, err := provided.New(s.options.MeterProvider, s.options.TracerProvider, s.options.Now)
+		if err != nil {
+			return err
+		}
+		s.telemetry = telemetry.With(o, c)
+		return nil
+	}
 	if o.Collector == nil {
 		s.telemetry = telemetry.Local(o)
 		return nil

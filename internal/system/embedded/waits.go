@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
@@ -24,24 +23,13 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 
 // Message returns the state of one message, and for what it waits.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
-	m := record.Message{Stream: stream, ID: id}
-	if _, ok := s.engine.Stream(stream); !ok {
-		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", stream, admin.ErrNotFound)
-	}
-	info, err := s.message(ctx, m)
-	for _, m.Principal = range s.principals() {
-		if !errors.Is(err, admin.ErrNotFound) {
-			break
-		}
-		info, err = s.message(ctx, m)
-	}
-	if !errors.Is(err, admin.ErrNotFound) {
+	info, err := s.QuickMessage(ctx, stream, id)
+	if _, known := s.engine.Stream(stream); !known || !errors.Is(err, admin.ErrNotFound) {
 		return info, err
 	}
 	// A message that came by SQS has no token, and a numbered one may be in any group: the group's
 	// record is the only place that has its name.
-	o := admin.HashOptions{Stream: stream, Hash: record.NewTokenKey("", stream, id).String()}
-	if found, failed := admin.SearchGroups(ctx, s.store, o, s.passedOver); failed == nil {
+	if found, failed := admin.SearchGroups(ctx, s.store, hashOf(stream, id), s.passedOver); failed == nil {
 		return s.message(ctx, found)
 	}
 	return info, err
@@ -107,34 +95,12 @@ func (s *System) queued(match func(*record.Message) bool) (*queue.Delivery, reco
 	return nil, record.Message{}, nil
 }
 
-// ByHash returns one message by its hash in the log. It looks among the messages that fail, in the
-// ingress queues and the dead letters, the oldest [maxSearched] of each, and then in the store.
+// ByHash returns one message by its hash in the log. It looks where [System.QuickByHash] looks, and
+// then reads the whole store.
 func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
-	for _, w := range s.waiting.All() {
-		if m := (record.Message{Stream: w.Group.Stream, ID: w.ID}); w.Destination == "" && o.Matches(&m) {
-			return s.Message(ctx, m.Stream, m.ID)
-		}
-	}
-	queued, m, err := s.queued(o.Matches)
-	if err != nil {
-		return admin.MessageInfo{}, err
-	}
-	if queued != nil {
-		return s.message(ctx, m)
-	}
-	letters, err := s.queues.dead.Peek(maxSearched)
-	if err != nil {
-		return admin.MessageInfo{}, err
-	}
-	for i := range letters {
-		if letter := deadletter.Read(s.queues.dead.Name(), letters[i], trusting().Trusted); o.Matches(&letter.Refused.Message) {
-			info, err := s.message(ctx, letter.Refused.Message)
-			if errors.Is(err, admin.ErrNotFound) { // its stream keeps no token of it
-				d := letter.Info()
-				info, err = admin.MessageInfo{Stream: d.Stream, ID: d.Name(), Hash: letter.Refused.Message.Hash(), Group: d.Group, Status: "rejected", Reason: d.Reason, Detail: d.Detail}, nil
-			}
-			return info, err
-		}
+	info, err := s.QuickByHash(ctx, o)
+	if !errors.Is(err, admin.ErrNotFound) {
+		return info, err
 	}
 	found, err := admin.Search(ctx, s.store, o, s.passedOver)
 	if err != nil {

@@ -15,10 +15,8 @@ import (
 
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/provided"
 )
-
-// scope is the instrumentation scope of metrics and spans.
-const scope = "github.com/effectively-once/once"
 
 // A collector receives metrics, spans or both.
 type collector struct {
@@ -62,7 +60,7 @@ func (c *collector) Tracer() trace.Tracer {
 	if c.spans == nil {
 		return nil
 	}
-	return c.spans.Tracer(scope)
+	return c.spans.Tracer(provided.Scope)
 }
 
 // Export implements [telemetry.Collector]. It reports metrics and traces concurrently.

@@ -3,8 +3,8 @@
 //
 // # Limits
 //
-// A latency is known within a fifth. A stream takes up to 60 KB, however many messages it has. After
-// a start there is nothing from before it.
+// A latency is known within a fifth. A stream takes up to 60 KB, however many messages it has.
+// After a start there is nothing from before it.
 package recent
 
 import (

@@ -1,6 +1,6 @@
 // Package stacktest replaces the parts of AWS that describe a deployed stack: CloudFormation,
-// Lambda's configuration, EventBridge's rules, CloudWatch's logs and metrics, STS. Tables and queues are real ones, at an endpoint
-// in the environment.
+// Lambda's configuration, EventBridge's rules, CloudWatch's logs and metrics, STS. Tables and
+// queues are real ones, at an endpoint in the environment.
 package stacktest
 
 import (
@@ -48,8 +48,8 @@ type AWS struct {
 	ARN, UserID, Account string
 	// Logs has the events of log groups, in the order of their times.
 	Logs map[string][]LogEvent
-	// Metrics are those of CloudWatch; without any, its calls are not permitted. MetricCalls counts the
-	// calls.
+	// Metrics are those of CloudWatch; without any, its calls are not permitted. MetricCalls counts
+	// the calls.
 	Metrics     map[Metric][]Value
 	MetricCalls int
 	// Denied are the operations that are not permitted.

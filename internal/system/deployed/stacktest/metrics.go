@@ -58,5 +58,6 @@ func (a *AWS) metrics(w http.ResponseWriter, r *http.Request) {
 		}
 		results = append(results, map[string]any{"Id": q.ID, "Timestamps": times, "Values": values, "StatusCode": "Complete"})
 	}
-	_ = cbor.NewEncoder(w).Encode(map[string]any{"MetricDataResults": results}) // an error means that the client has disconnected
+	// an error means that the client has disconnected
+	_ = cbor.NewEncoder(w).Encode(map[string]any{"MetricDataResults": results})
 }

@@ -1,0 +1,161 @@
+// Package provided reports metrics and spans to the OpenTelemetry providers of a program. It
+// imports the interfaces of OpenTelemetry only, not its SDK.
+package provided
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/telemetry"
+)
+
+// Scope is the instrumentation scope of metrics and spans.
+const Scope = "github.com/effectively-once/once"
+
+// ageTime is how long the greatest age is reported at least, and at most twice as long: longer than
+// the usual time between two reports.
+const ageTime = time.Minute
+
+// A Collector reports to providers. It is a [telemetry.Collector].
+type Collector struct {
+	instruments *Instruments // nil without a provider of meters
+	tracer      trace.Tracer // nil without a provider of tracers
+}
+
+var _ telemetry.Collector = (*Collector)(nil)
+
+// New returns a collector that reports to providers, either of which may be nil.
+func New(meters metric.MeterProvider, tracers trace.TracerProvider, now func() time.Time) (*Collector, error) {
+	c := &Collector{}
+	if meters != nil {
+		var err error
+		if c.instruments, err = NewInstruments(meters.Meter(Scope), &recently{now: now}); err != nil {
+			return nil, err
+		}
+	}
+	if tracers != nil {
+		c.tracer = tracers.Tracer(Scope)
+	}
+	return c, nil
+}
+
+// Observe implements [telemetry.Collector].
+func (c *Collector) Observe(e *record.Event) bool {
+	if c.instruments == nil {
+		return false
+	}
+	c.instruments.Observe(e)
+	return true
+}
+
+// Export implements [telemetry.Collector]. It does nothing: the providers export.
+func (c *Collector) Export(context.Context) error { return nil }
+
+// Tracer implements [telemetry.Collector].
+func (c *Collector) Tracer() trace.Tracer { return c.tracer }
+
+// Ages keep the greatest ages until they are reported. They may be used concurrently.
+type Ages interface {
+	// Add keeps an age, in seconds.
+	Add(stream, metric string, age float64)
+	// Tell calls tell with the greatest age of a metric in each stream.
+	Tell(metric string, tell func(stream string, age float64))
+}
+
+// Instruments are the metrics of a system on a meter: counts as counters, ages as gauges. They may
+// be used concurrently.
+type Instruments struct {
+	counters map[string]metric.Float64Counter
+	ages     Ages
+}
+
+// NewInstruments makes the metrics on a meter.
+func NewInstruments(on metric.Meter, ages Ages) (*Instruments, error) {
+	i := &Instruments{counters: map[string]metric.Float64Counter{}, ages: ages}
+	for _, name := range telemetry.Metrics() {
+		if err := i.add(on, name); err != nil {
+			return nil, fmt.Errorf("make metric %s: %w", name, err)
+		}
+	}
+	return i, nil
+}
+
+func (i *Instruments) add(on metric.Meter, name string) (err error) {
+	if telemetry.Unit(name) != telemetry.UnitSeconds {
+		i.counters[name], err = on.Float64Counter(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)))
+		return err
+	}
+	_, err = on.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+		i.ages.Tell(name, func(stream string, age float64) { o.Observe(age, streamOption(stream)) })
+		return nil
+	}))
+	return err
+}
+
+// Observe counts an event.
+func (i *Instruments) Observe(e *record.Event) {
+	for _, name := range telemetry.MetricsOf(e) {
+		if counter := i.counters[name]; counter != nil {
+			counter.Add(context.Background(), telemetry.Value(e, name), streamOption(e.Stream))
+		} else {
+			i.ages.Add(e.Stream, name, telemetry.Value(e, name))
+		}
+	}
+}
+
+func streamOption(stream string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(telemetry.Dimension, stream)))
+}
+
+// recently keeps the greatest ages of the last minute or two, for any number of readers.
+type recently struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	since   time.Time // when ages began
+	ages    telemetry.Counts
+	earlier telemetry.Counts // of the time before
+}
+
+// turn forgets ages that are old.
+func (r *recently) turn() {
+	switch age := r.now().Sub(r.since); {
+	case age >= 2*ageTime || age < 0:
+		r.since, r.ages, r.earlier = r.now(), telemetry.Counts{}, nil
+	case age >= ageTime:
+		r.since, r.ages, r.earlier = r.since.Add(ageTime), telemetry.Counts{}, r.ages
+	}
+}
+
+// Add implements [Ages].
+func (r *recently) Add(stream, metric string, age float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn()
+	r.ages.Add(stream, metric, age)
+}
+
+// Tell implements [Ages].
+func (r *recently) Tell(metric string, tell func(stream string, age float64)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turn()
+	greatest := telemetry.Counts{}
+	for _, counts := range []telemetry.Counts{r.earlier, r.ages} {
+		for stream, of := range counts {
+			if age, ok := of[metric]; ok {
+				greatest.Add(stream, metric, age)
+			}
+		}
+	}
+	for stream, of := range greatest {
+		tell(stream, of[metric])
+	}
+}
