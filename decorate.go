@@ -122,7 +122,7 @@ func decorate(run func(context.Context, lease.Identity, lease.Func) (lease.Resul
 			return Outcome{}, fmt.Errorf("guard message: %w", err)
 		}
 		id := lease.Identity{
-			Key:         record.NewTokenKey(m.Principal, handlerScope+m.Stream, inner.Identity()),
+			Key:         record.NewTokenKey(m.Principal, lease.HandlerScope+m.Stream, inner.Identity()),
 			Fingerprint: inner.Fingerprint(),
 		}
 		result, err := run(ctx, id, func(ctx context.Context) (*record.Reply, error) {
@@ -135,13 +135,6 @@ func decorate(run func(context.Context, lease.Identity, lease.Func) (lease.Resul
 		return guarded(result), nil
 	}
 }
-
-// The scopes separate the tokens of decorators and of middleware from those of streams, whose names
-// start with a letter or a digit.
-const (
-	handlerScope = "~handler/"
-	httpScope    = "~http/"
-)
 
 func guarded(r lease.Result) Outcome {
 	o := Outcome{Kind: Processed, Reply: reply(r.Reply)}

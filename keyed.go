@@ -31,6 +31,10 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		k.next.ServeHTTP(w, r)
 		return
 	}
+	if k.Key != nil {
+		k.serveKeyOf(w, r)
+		return
+	}
 	key, err := idempotency.Key(r.Header)
 	var malformed *idempotency.MalformedError
 	switch {
@@ -41,19 +45,53 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case key == "":
 		problem.New(problem.MissingKey, "This request needs an Idempotency-Key.").Write(w, "")
 	default:
-		k.serve(w, r, key)
+		if body, ok := k.body(w, r); ok {
+			k.serve(w, r, key, body)
+		}
 	}
 }
 
-func (k *keyed) serve(w http.ResponseWriter, r *http.Request, key string) {
+// serveKeyOf serves a request whose key the configuration chooses, which may depend on the body.
+func (k *keyed) serveKeyOf(w http.ResponseWriter, r *http.Request) {
+	body, ok := k.body(w, r)
+	if !ok {
+		return
+	}
+	key, err := k.Key(r, body)
+	switch {
+	case err != nil:
+		problem.New(problem.MalformedKey, err.Error()).Write(w, "")
+	case key == "" && k.Missing == AllowMissingKey:
+		k.next.ServeHTTP(w, withBody(r, body))
+	case key == "":
+		problem.New(problem.MissingKey, "This request has no key.").Write(w, "")
+	default:
+		k.serve(w, r, key, body)
+	}
+}
+
+// body reads the body of a request. If that fails, it answers the request.
+func (k *keyed) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, k.MaxRequest))
 	if err != nil {
 		refuseBody(w, err)
-		return
 	}
+	return body, err == nil
+}
+
+// withBody returns a copy of a request with a body that was read.
+func withBody(r *http.Request, body []byte) *http.Request {
+	r = r.WithContext(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding = nil
+	return r
+}
+
+func (k *keyed) serve(w http.ResponseWriter, r *http.Request, key string, body []byte) {
 	x := &exchange{keyed: k, request: r, body: body}
 	result, err := x.run(lease.Identity{
-		Key:         record.NewTokenKey(k.Principal(r), httpScope+k.Name, key),
+		Key:         record.NewTokenKey(k.Principal(r), lease.HTTPScope+k.Name, key),
 		Fingerprint: requestFingerprint(r, body),
 	})
 	switch {
@@ -158,11 +196,7 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 // handle runs the wrapped handler and returns its response, if that is to be stored.
 func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 	rec := &recorder{header: http.Header{}, room: x.MaxReply}
-	r := x.request.WithContext(ctx)
-	r.Body = io.NopCloser(bytes.NewReader(x.body))
-	r.ContentLength = int64(len(x.body))
-	r.TransferEncoding = nil
-	x.next.ServeHTTP(rec, r)
+	x.next.ServeHTTP(rec, withBody(x.request.WithContext(ctx), x.body))
 	if rec.status == 0 && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

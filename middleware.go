@@ -30,6 +30,10 @@ type MiddlewareConfig struct {
 	Methods []string
 	// Missing defaults to RefuseMissingKey.
 	Missing MissingKey
+	// Key returns the key of a request with its body, for example a field of the body, or a key that
+	// another library has stored. The text of an error is sent to the client with a 400; an empty
+	// key is a missing one. It must be the same for each retry. Defaults to the Idempotency-Key.
+	Key func(r *http.Request, body []byte) (string, error)
 	// Principal returns the authenticated sender of a request, so that no caller receives another
 	// one's reply. Without it all callers share one space of keys.
 	Principal func(*http.Request) string

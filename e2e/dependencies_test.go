@@ -29,7 +29,7 @@ func TestEveryDirectDependencyHasItsReasonAndNoOther(t *testing.T) {
 			required[name] = true
 		}
 	}
-	for _, dir := range []string{"../packaging/construct", "../packaging/construct/test/typescript", "../clients/typescript"} {
+	for _, dir := range []string{"../packaging/construct", "../packaging/construct/test/typescript", "../clients/typescript", "../examples/languages/typescript"} {
 		for _, name := range packages(t, dir) {
 			required[name] = true
 		}

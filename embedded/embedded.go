@@ -25,7 +25,9 @@ import (
 // Options configure a system. The zero value runs the streams declared in code, with no
 // destinations and no listener.
 type Options struct {
-	// ConfigFile is the path of a once.yaml. Empty means Config.
+	// ConfigFile is the path of a once.yaml. Empty means Config. Its block "server" is for "once
+	// serve" and is ignored here: a program authenticates with middleware around
+	// [once.System.Handler].
 	ConfigFile string
 	// Config is the text of a once.yaml. If it is empty, there are only the streams declared in
 	// code, and no destinations.

@@ -72,7 +72,7 @@ fence in its store to ONCE_FENCE, and prints the number that it has read there i
 On SIGINT or SIGTERM, consume lets the command finish the entries that it has for up to 10 s, commits what is acknowledged, releases the session, and exits
 with 5.
 
-The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.`
 
 func (a *app) consume() *cobra.Command {
 	var o consuming

@@ -23,7 +23,7 @@ it, each reads the end, and its once consume ends with exit code 0. once session
 
 End asks first; --yes does not ask, and is needed without a terminal. To repeat it is harmless.
 
-The server is --url, else $ONCE_URL, else ` + defaultURL + `. --data opens a folder that no server runs on; then the end comes when a server runs again.`,
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it. --data opens a folder that no server runs on; then the end comes when a server runs again.`,
 		Example: `  once end work
   once end work --yes --json
   once end work --stack Once --region eu-west-1`,

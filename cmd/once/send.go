@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -58,7 +59,7 @@ messages, and a changed file has new ones. The whole file is checked before the 
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
 
 Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, a single message fails
-immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
+immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.
 
 With --stack the server is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue
 messages are sent to an ingress queue directly: fifo keeps the order of each group; standard suits numbered messages, because their numbers keep the order.
@@ -173,6 +174,18 @@ func (o *sending) place(cmd *cobra.Command) error {
 	return nil
 }
 
+// authorize adds the key of a caller, which servers may ask for.
+func (a *app) authorize(o *client.Options) {
+	key := a.env("ONCE_API_KEY")
+	if key == "" || o.Header.Get("Authorization") != "" {
+		return
+	}
+	if o.Header == nil {
+		o.Header = http.Header{}
+	}
+	o.Header.Set("Authorization", "Bearer "+key)
+}
+
 // sender returns the sender to that receiver.
 func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
 	if o.stack.Name != "" {
@@ -187,6 +200,7 @@ func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (se
 	if o.url == "" {
 		o.url = defaultURL
 	}
+	a.authorize(&options)
 	c, err := client.New(o.url, options)
 	if err != nil {
 		return nil, usageError(cmd, err)

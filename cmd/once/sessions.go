@@ -38,7 +38,7 @@ The end of a stream comes to all its sessions together, when each has processed
 what was dealt to it: of a stream that has been ended, sessions with a lag hold up the end. Take them over by a consumer of the same name, or retire them.
 The last line has the entries of the pool that are not dealt to a session. --json prints the answer of the HTTP API.
 
-The server is --url, else $ONCE_URL, else ` + defaultURL + `. --data opens a folder that no server runs on.`
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it. --data opens a folder that no server runs on.`
 
 func (a *app) sessions() *cobra.Command {
 	var group string
@@ -152,7 +152,9 @@ func (a *app) sessionNames(cmd *cobra.Command, stream string) ([]string, cobra.S
 	if f := cmd.Flags().Lookup("group"); f != nil {
 		group = f.Value.String()
 	}
-	c, err := client.New(url, client.Options{NeedServer: true, MaxElapsed: time.Second})
+	options := client.Options{NeedServer: true, MaxElapsed: time.Second}
+	a.authorize(&options)
+	c, err := client.New(url, options)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

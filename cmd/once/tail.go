@@ -45,7 +45,7 @@ stream stopped, give both the same --state FILE: tail keeps the offset of each g
 After a kill, it prints again what it had printed since. If entries after an offset in the file have expired, tail says so on standard error and goes
 on with what is kept. A tail of a stream needs a server that lists groups: once dev or a Go program, not a stack.
 
-The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.`
 
 func (a *app) tail() *cobra.Command {
 	var o tailing

@@ -23,6 +23,13 @@ const (
 	DefaultMaxReply = 256 << 10
 )
 
+// The scopes separate the tokens of decorators and of middleware from those of streams, whose names
+// start with a letter or a digit. The name of a stream or a service follows.
+const (
+	HandlerScope = "~handler/"
+	HTTPScope    = "~http/"
+)
+
 // Config sets a guard's times and limits. Zero fields take the defaults in their comments.
 type Config struct {
 	// Retention is how long the token of a done message, or of a crashed attempt, is kept. Defaults

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,7 @@ type Options struct {
 type Access struct {
 	options  Options
 	keys     atomic.Pointer[[]key]             // nil if there is no list of keys
-	operator atomic.Pointer[[sha256.Size]byte] // the hash of the key of operators; nil if there is none
+	operator atomic.Pointer[[sha256.Size]byte] // of operators, hashed; nil without a key
 	issuer   *issuer                           // nil if there is none
 	limiter  *limiter
 	noted    *rate.Limiter // lines in the log
@@ -106,6 +107,21 @@ func (a *Access) Reload() error {
 	a.keys.Store(keys)
 	a.operator.Store(operator)
 	return nil
+}
+
+// Principals returns the principals of the keys, each once. Those of tokens are not known.
+func (a *Access) Principals() []string {
+	keys := a.keys.Load()
+	if keys == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range *keys {
+		if !slices.Contains(out, k.caller.Principal) {
+			out = append(out, k.caller.Principal)
+		}
+	}
+	return out
 }
 
 // Operator reports whether a secret is the key of operators.

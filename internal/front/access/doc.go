@@ -1,6 +1,6 @@
 // Package access decides who may call the HTTP API of a server, and what for. It authenticates each
-// request by a key or by a token of an OpenID Connect issuer, limits the requests of one caller, and
-// gives the request a [Caller], which names the principal and the streams that it may use.
+// request by a key or by a token of an OpenID Connect issuer, limits the requests of one caller,
+// and adds a [Caller] to the request, which names the principal and the streams that it may use.
 //
 //	access.go   the order of the checks, and the answers to those who fail one
 //	caller.go   the caller in the context of a request

@@ -24,7 +24,7 @@ import (
 const (
 	issuerTime    = 10 * time.Second // for one request
 	issuerBytes   = 1 << 20          // of one answer
-	keysFor       = 10 * time.Second // the keys of the issuer are asked for at most once in this time
+	keysFor       = 10 * time.Second // between two requests for its keys
 	maxTokenBytes = 16 << 10
 )
 

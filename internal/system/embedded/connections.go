@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// connections bounds the open connections of a server. If there is one too many, the one that has
-// been without a request for longest is closed, so that idle and very slow clients can't keep others
-// away. If all are busy, the new one is closed.
+// connections bounds the open connections of a server. If there is one too many, the connection
+// without a request for the longest time is closed, so that idle and very slow clients can't keep
+// others away. If all are busy, the new one is closed.
 type connections struct {
 	limit int
 
 	mu   sync.Mutex
 	open map[net.Conn]*connection
-	idle *list.List // of net.Conn: those without a request, first those that have been so for longest
+	idle *list.List // of net.Conn without a request, the longest idle first
 }
 
 type connection struct {

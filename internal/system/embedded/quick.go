@@ -27,7 +27,14 @@ func (s *System) QuickMessage(ctx context.Context, stream, id string) (admin.Mes
 	if _, ok := s.engine.Stream(stream); !ok {
 		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", stream, admin.ErrNotFound)
 	}
-	info, err := s.message(ctx, record.Message{Stream: stream, ID: id})
+	m := record.Message{Stream: stream, ID: id}
+	info, err := s.message(ctx, m)
+	for _, m.Principal = range s.principals() {
+		if !errors.Is(err, admin.ErrNotFound) {
+			break
+		}
+		info, err = s.message(ctx, m)
+	}
 	if !errors.Is(err, admin.ErrNotFound) {
 		return info, err
 	}
@@ -60,7 +67,7 @@ func (s *System) QuickByHash(ctx context.Context, o admin.HashOptions) (admin.Me
 		return admin.MessageInfo{}, err
 	}
 	if queued != nil {
-		return s.QuickMessage(ctx, m.Stream, m.Identity())
+		return s.message(ctx, m)
 	}
 	if info, found, err := s.deadByHash(ctx, o); found || err != nil {
 		return info, err
@@ -86,7 +93,7 @@ func (s *System) deadByHash(ctx context.Context, o admin.HashOptions) (info admi
 		if !o.Matches(&letter.Refused.Message) {
 			continue
 		}
-		info, err := s.QuickMessage(ctx, letter.Refused.Message.Stream, letter.Refused.Message.Identity())
+		info, err := s.message(ctx, letter.Refused.Message)
 		if errors.Is(err, admin.ErrNotFound) { // its stream keeps no token of it
 			d := letter.Info()
 			info, err = admin.MessageInfo{Stream: d.Stream, ID: d.Name(), Hash: letter.Refused.Message.Hash(), Group: d.Group, Status: "rejected", Reason: d.Reason, Detail: d.Detail}, nil

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
@@ -286,6 +288,24 @@ func TestTheSameKeyOfTwoPrincipalsIsTwoMessagesAndNeitherSeesTheOther(t *testing
 	log := s.call("GET", "/v1/streams/orders/groups/g/log", "", asBob).body
 	if strings.Contains(log, "key:ann") || !strings.Contains(log, "key:bob") {
 		t.Errorf("the log shows %s, want bob's principal to bob and no other", log)
+	}
+}
+
+func TestAnOperatorFindsTheMessageOfAPrincipalByItsIDAndByItsHash(t *testing.T) {
+	t.Parallel()
+	s := serve(t, closedShop)
+	s.want("ann's message", s.call("POST", "/v1/streams/orders/messages", "1", asAnn, "Idempotency-Key: pay", "Once-Group: g", "Prefer: wait=10"), 200)
+	byID, err := s.Message(t.Context(), "orders", "pay")
+	if err != nil || byID.Group != "g" || byID.Status != "done" {
+		t.Errorf("by its id: got %+v, %v, want the message that is done in g", byID, err)
+	}
+	m := record.Message{Principal: "key:ann", Stream: "orders", ID: "pay"}
+	byHash, err := s.ByHash(t.Context(), admin.HashOptions{Hash: m.Hash()})
+	if err != nil || byHash.Group != "g" {
+		t.Errorf("by its hash: got %+v, %v, want the message", byHash, err)
+	}
+	if _, err := s.Message(t.Context(), "orders", "other"); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("another id: got %v, want that there is none", err)
 	}
 }
 

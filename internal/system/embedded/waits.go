@@ -35,6 +35,14 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 	return info, err
 }
 
+// principals returns the principals that messages may have, as far as they are known.
+func (s *System) principals() []string {
+	if s.front.access == nil {
+		return nil
+	}
+	return s.front.access.Principals()
+}
+
 // message returns the state of a message whose group is known, or is in its token.
 func (s *System) message(ctx context.Context, m record.Message) (admin.MessageInfo, error) {
 	known, ok := s.engine.Stream(m.Stream)

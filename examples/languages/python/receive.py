@@ -1,6 +1,6 @@
 """Receives webhooks: verifies each, and does its work once.
 
-    python3 receive.py out/webhook-secret out/python.db
+    python receive.py 8091 out/webhook-secret out/python.db
 """
 
 import base64
@@ -11,7 +11,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-secret_file, database = sys.argv[1:]
+port, secret_file, database = sys.argv[1:]
 with open(secret_file) as f:
     secret = base64.b64decode(f.read().strip().removeprefix("whsec_"))
 db = sqlite3.connect(database)
@@ -52,5 +52,5 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-print("receiving at http://127.0.0.1:8091/hook", flush=True)
-HTTPServer(("127.0.0.1", 8091), Receiver).serve_forever()
+print(f"receiving at http://127.0.0.1:{port}/hook", flush=True)
+HTTPServer(("127.0.0.1", int(port)), Receiver).serve_forever()
