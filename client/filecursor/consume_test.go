@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/effectively-once/once/client"
@@ -43,18 +41,6 @@ func TestTheFileOfAnotherSessionIsFoundBeforeTheOpen(t *testing.T) {
 		kept, readErr := os.ReadFile(path)
 		if isDamaged == opens || (transport.requests > 0) != opens || readErr != nil || string(kept) != content {
 			t.Errorf("%q: %+v, %v after %d requests; the file has %q, %v", content, damaged, err, transport.requests, kept, readErr)
-		}
-	}
-}
-
-func TestAFileThatIsNoRegularOneIsRefusedAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{path, t.TempDir()} {
-		if err := checkFirst(path, client.SessionOptions{Stream: "work", Name: "a"}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -249,7 +249,7 @@ func waitForNumbers(t *testing.T, path string, n int) {
 // for a while after the signal.
 func (p *consumerProcess) stop(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := freeze(p.Process); err != nil {
 		t.Fatal(err)
 	}
 	running := func(thread string) bool {
@@ -281,7 +281,7 @@ func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t 
 	s.sendNumbers(t.Context(), 21, 60)
 	second := s.consume("work", "--session", "a", "--exec", collecting("second"), "--holder", "two")
 	waitForNumbers(t, filepath.Join(s.dir, "second"), 40)
-	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := thaw(first.Process); err != nil {
 		t.Fatal(err)
 	}
 	s.sendNumbers(t.Context(), 61, 80)

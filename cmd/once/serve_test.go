@@ -119,6 +119,18 @@ func TestCheckNamesWhatAServerLacksAndDevSaysThatItIgnoresTheBlock(t *testing.T)
 			t.Errorf("check printed %s, want %q", w.err.String(), want)
 		}
 	}
+	open := serverFile(t, "server: {auth: {keys: \"file:DIR/keys\"}, tls: {cert: DIR/keys, key: DIR/keys}}")
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		if err := os.Chmod(filepath.Join(filepath.Dir(open), "keys"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if code := w.once(t.Context(), "", "check", "--config", open); code != exitOK || strings.Contains(w.err.String(), "warning: server.auth.keys: every user of this machine can read") != want {
+			t.Errorf("check of a list with the mode %v: exit %d, %s; want a warning: %t", mode, code, w.err.String(), want)
+		}
+		if !strings.Contains(w.err.String(), "warning: server.tls: ") {
+			t.Errorf("check printed %s, want a warning about a certificate that is none", w.err.String())
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w.server = &cannedServer{end: cancel}

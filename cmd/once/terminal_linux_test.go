@@ -2,15 +2,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,40 +33,6 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 		t.Fatal(err)
 	}
 	return user, program
-}
-
-// output collects the output of a program, and wakes the goroutine that waits for a text in it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	more chan struct{}
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.more)
-	o.more = make(chan struct{})
-	return o.text.Write(b)
-}
-
-// await returns the first match in the output.
-func (o *output) await(t *testing.T, pattern string) []string {
-	t.Helper()
-	end := time.After(time.Minute)
-	for {
-		o.mu.Lock()
-		text, more := o.text.String(), o.more
-		o.mu.Unlock()
-		if found := regexp.MustCompile(pattern).FindStringSubmatch(text); found != nil {
-			return found
-		}
-		select {
-		case <-more:
-		case <-end:
-			t.Fatalf("no %s in %q", pattern, text)
-		}
-	}
 }
 
 func TestDevOnATerminalShowsEachMessageAndDrainsWhenTheTerminalIsClosed(t *testing.T) {

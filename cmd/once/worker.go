@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -78,10 +77,9 @@ func startWorker(ctx context.Context, line string, env []string, stderr io.Write
 		reports: make(chan report), read: make(chan struct{}), exited: make(chan struct{}),
 	}
 	// It outlives the context: stop decides when it ends.
-	w.cmd = exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", "-c", line) //nolint:gosec // the user's own command
+	w.cmd = shell(context.WithoutCancel(ctx), line)
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stderr, w.cmd.WaitDelay = stderr, leftTime
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, writer, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("start command: %w", err)
@@ -360,7 +358,7 @@ func (w *worker) end() {
 // kill kills the command's process group. A process that has left the group may keep the standard
 // input and output open: nothing is written to them any more, and they are read for a second.
 func (w *worker) kill() {
-	_ = syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	killGroup(w.cmd.Process)
 	_ = w.in.SetWriteDeadline(time.Now())
 	_ = w.out.SetReadDeadline(time.Now().Add(leftTime))
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -260,8 +259,12 @@ func endProcess(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := os.FindProcess(pid)
 	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGKILL)
+		err = process.Kill()
 	}
 	if err != nil {
 		t.Error(err)

@@ -28,6 +28,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/effectively-once/once/internal/blob"
@@ -242,6 +243,9 @@ func (d *Dir) makeFolders(name string) error {
 }
 
 func (d *Dir) sync(folder string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it syncs no folders
+	}
 	f, err := d.root.Open(folder)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -265,6 +266,9 @@ func createFolders(path string) error {
 }
 
 func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it syncs no folders
+	}
 	d, err := os.Open(path) //nolint:gosec // a folder from the configuration
 	if err != nil {
 		return err

@@ -182,7 +182,7 @@ func shared(next http.Handler, origins []string) http.Handler {
 		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{
-			"Location", "Retry-After", "Idempotent-Replayed", "Once-Reply", "Preference-Applied", "ETag",
+			"Location", "Retry-After", "Idempotent-Replayed", "Once-Reply", "Once-Next", "Once-End", "Preference-Applied", "ETag",
 			"Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed", "Producer-Epoch", "Producer-Seq", "Producer-Expected-Seq", "Producer-Received-Seq",
 		},
 		MaxAge: 600,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -37,7 +36,9 @@ func NewChild(url string, o client.SessionOptions, x Crash) Child {
 // Run runs the consumer. At its crash it kills its process.
 func (c *Child) Run(ctx context.Context, consume Consume) error {
 	return c.run(ctx, http.DefaultTransport, consume, func() {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		if self, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = self.Kill()
+		}
 		select {}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // finish makes a folder durable and gives it its name.
@@ -19,7 +20,7 @@ func finish(part, dir string) error {
 	if err := os.Rename(part, dir); err != nil {
 		return err
 	}
-	return syncFile(filepath.Dir(dir))
+	return syncFolder(filepath.Dir(dir))
 }
 
 // syncTree syncs the folders of a tree. Its files were synced when they were written, or before
@@ -29,11 +30,14 @@ func syncTree(dir string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncFile(path)
+		return syncFolder(path)
 	})
 }
 
-func syncFile(path string) error {
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it syncs no folders
+	}
 	f, err := os.Open(path) //nolint:gosec // a folder that the operator names
 	if err != nil {
 		return err

@@ -139,13 +139,13 @@ func moveUp(part string) error {
 			return err
 		}
 	}
-	if err := syncFile(dir); err != nil {
+	if err := syncFolder(dir); err != nil {
 		return err
 	}
 	if err := os.Remove(part); err != nil {
 		return err
 	}
-	return errors.Join(syncFile(dir), syncFile(filepath.Dir(dir)))
+	return errors.Join(syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
 // vacant returns an error if a folder has files, besides those of an interrupted restore.
@@ -204,7 +204,7 @@ func (f File) putBack(ctx context.Context, dir string) error {
 	if err != nil {
 		return errors.Join(err, remove(part))
 	}
-	return syncFile(filepath.Dir(f.Path))
+	return syncFolder(filepath.Dir(f.Path))
 }
 
 // remove removes a file or an empty folder unless it is gone.
