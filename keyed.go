@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -39,11 +40,11 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var malformed *idempotency.MalformedError
 	switch {
 	case errors.As(err, &malformed):
-		problem.New(problem.MalformedKey, malformed.Detail).Write(w, "")
+		k.problem(problem.MalformedKey, malformed.Detail).Write(w, "")
 	case key == "" && k.Missing == AllowMissingKey:
 		k.next.ServeHTTP(w, r)
 	case key == "":
-		problem.New(problem.MissingKey, "This request needs an Idempotency-Key.").Write(w, "")
+		k.problem(problem.MissingKey, "This request needs an Idempotency-Key.").Write(w, "")
 	default:
 		if body, ok := k.body(w, r); ok {
 			k.serve(w, r, key, body)
@@ -60,11 +61,11 @@ func (k *keyed) serveKeyOf(w http.ResponseWriter, r *http.Request) {
 	key, err := k.Key(r, body)
 	switch {
 	case err != nil:
-		problem.New(problem.MalformedKey, err.Error()).Write(w, "")
+		k.problem(problem.MalformedKey, err.Error()).Write(w, "")
 	case key == "" && k.Missing == AllowMissingKey:
 		k.next.ServeHTTP(w, withBody(r, body))
 	case key == "":
-		problem.New(problem.MissingKey, "This request has no key.").Write(w, "")
+		k.problem(problem.MissingKey, "This request has no key.").Write(w, "")
 	default:
 		k.serve(w, r, key, body)
 	}
@@ -74,7 +75,7 @@ func (k *keyed) serveKeyOf(w http.ResponseWriter, r *http.Request) {
 func (k *keyed) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, k.MaxRequest))
 	if err != nil {
-		refuseBody(w, err)
+		k.refuseBody(w, err)
 	}
 	return body, err == nil
 }
@@ -106,31 +107,45 @@ func (k *keyed) serve(w http.ResponseWriter, r *http.Request, key string, body [
 	}
 }
 
-func refuseBody(w http.ResponseWriter, err error) {
+// problem returns a problem of this service: with its pages, and with titles about requests,
+// because its clients know no messages.
+func (k *keyed) problem(t problem.Type, detail string) *problem.Problem {
+	p := &problem.Problem{Type: t, Base: k.ProblemBase, Detail: detail}
+	switch t {
+	case problem.KeyReuse:
+		p.Title = "Key was used for another request"
+	case problem.Leased:
+		p.Title = "Request with this key is running"
+	default: // the title of the type fits requests, too
+	}
+	return p
+}
+
+func (k *keyed) refuseBody(w http.ResponseWriter, err error) {
 	if errors.As(err, new(*http.MaxBytesError)) {
-		problem.New(problem.TooLarge, "").Write(w, "")
+		k.problem(problem.TooLarge, fmt.Sprintf("The body has more than %d bytes.", k.MaxRequest)).Write(w, "")
 		return
 	}
-	problem.New(problem.MalformedRequest, "The body could not be read.").Write(w, "")
+	k.problem(problem.MalformedRequest, "The body could not be read.").Write(w, "")
 }
 
 // refuse writes the response to a request that could not be handled. It never shows the text of an
 // error.
 func (k *keyed) refuse(w http.ResponseWriter, err error) {
-	var busy *lease.LeasedError
 	switch {
 	case errors.Is(err, lease.ErrKeyReuse):
-		problem.New(problem.KeyReuse, "").Write(w, "")
-	case errors.As(err, &busy):
-		// The lease says when a crashed attempt is given up. Most attempts end much earlier.
-		(&problem.Problem{Type: problem.Leased, RetryAfter: min(busy.RetryAfter, time.Second)}).Write(w, "")
+		k.problem(problem.KeyReuse, "The first request with this key had another method, path, query or body. Send this one with a key of its own.").Write(w, "")
+	case errors.As(err, new(*lease.LeasedError)):
+		// The lease says when a crashed attempt is given up. Most attempts end much earlier, and
+		// the next request waits again: a problem of this type has a Retry-After of 1 second.
+		k.problem(problem.Leased, "Send the same request again: it gets the answer of the one that is running.").Write(w, "")
 	case errors.Is(err, lease.ErrReplyTooLarge): // for the store, although not for MaxReply
-		answer(w, tooLarge(), nil)
+		answer(w, k.tooLarge(), nil)
 	case errors.Is(err, lease.ErrFenced):
-		problem.New(problem.Leased, "").Write(w, "")
+		k.problem(problem.Leased, "Another replica has taken over the request: send it again.").Write(w, "")
 	default:
 		k.Log.Error("request not done", "error", err.Error())
-		problem.New(problem.Unavailable, "").Write(w, "")
+		k.problem(problem.Unavailable, "").Write(w, "")
 	}
 }
 
@@ -203,7 +218,7 @@ func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 	var reply *record.Reply
 	reply, x.once = rec.reply()
 	if reply == nil {
-		return tooLarge(), nil
+		return x.tooLarge(), nil
 	}
 	if !x.Remember(reply.Status) {
 		x.unkept = reply
@@ -214,9 +229,9 @@ func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 
 // tooLarge returns the response that is stored instead of one that is too large, because the
 // handler has run and must not run again.
-func tooLarge() *record.Reply {
+func (k *keyed) tooLarge() *record.Reply {
 	rec := &recorder{header: http.Header{}, room: 1024}
-	problem.New(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")
+	k.problem(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")
 	reply, _ := rec.reply()
 	return reply
 }

@@ -30,8 +30,8 @@ type MiddlewareConfig struct {
 	Methods []string
 	// Missing defaults to RefuseMissingKey.
 	Missing MissingKey
-	// Key returns the key of a request with its body, for example a field of the body, or a key that
-	// another library has stored. The text of an error is sent to the client with a 400; an empty
+	// Key returns the key of a request with its body: for example a field of the body, or a key of
+	// another library. The text of an error is sent to the client with a 400; an empty
 	// key is a missing one. It must be the same for each retry. Defaults to the Idempotency-Key.
 	Key func(r *http.Request, body []byte) (string, error)
 	// Principal returns the authenticated sender of a request, so that no caller receives another
@@ -47,6 +47,10 @@ type MiddlewareConfig struct {
 	// Wait is how long a request waits while another one with its key is running, before it
 	// receives a 409. Defaults to 5 seconds. If it is negative, the request does not wait.
 	Wait time.Duration
+	// ProblemBase begins the type of each problem that the middleware answers with (RFC 9457), for
+	// example "https://shop.example/problems#". The name of the problem follows, such as key-reuse.
+	// Defaults to the page of once that explains them.
+	ProblemBase string
 	// Retention is how long a reply is kept. Defaults to 24 hours.
 	Retention time.Duration
 	// Lease and Heartbeat are as in [GuardConfig].

@@ -56,7 +56,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 
 func TestARefusalIsNotRetriedAndHasItsType(t *testing.T) {
 	for status, name := range map[int]client.ProblemType{
-		400: client.InvalidMessage, 403: client.Forbidden, 404: client.UnknownStream, 405: client.MethodNotAllowed, 410: client.Deleted,
+		400: client.InvalidMessage, 401: client.Unauthorized, 403: client.Forbidden, 404: client.UnknownStream, 405: client.MethodNotAllowed, 410: client.Deleted,
 		413: client.TooLarge, 415: client.UnsupportedMediaType, 422: client.KeyReuse,
 	} {
 		t.Run(string(name), func(t *testing.T) {

@@ -40,8 +40,8 @@ var ErrNoPowertoolsKey = powertools.ErrNoKey
 // "order-1" with its quotes, for powertools_json(body) the body, and for body a JSON text.
 //
 // Python and TypeScript sort the names of fields, so the payload may have them in any order. Java
-// does not: give them in the order in which the function writes its event. In Python, a payload that
-// json.loads has not made may have values, such as Decimal, that are texts in the JSON.
+// does not: give them in the order in which the function writes its event. In Python, values of
+// other types than those of json.loads, such as Decimal, may be texts in the JSON.
 //
 // The keys were compared with those of the libraries for Python and TypeScript. Those for Java
 // follow its source.

@@ -14,9 +14,9 @@
 // # The database
 //
 // All replicas must write to the same database. Read replicas of a database may be behind it: give
-// db the address of the primary. Commits must be durable: with synchronous_commit=off in PostgreSQL,
-// or innodb_flush_log_at_trx_commit other than 1, a database that crashes forgets the last
-// messages, and these can run again.
+// db the address of the primary. Commits must be durable. With synchronous_commit=off in
+// PostgreSQL, or innodb_flush_log_at_trx_commit other than 1, a database that crashes forgets the
+// last messages, and these can run again.
 //
 // Each call of the store is a statement with a transaction of its own, which is right at every
 // isolation level: its condition is decided on the newest committed row, under the lock on the row.
@@ -89,8 +89,8 @@ func (d Dialect) Schema(table string) string {
 
 // A Table is a table of tokens. Its methods may be used concurrently.
 type Table struct {
-	// DB and Dialect are required. The pool needs no connection of its own for tokens, but a request
-	// waits for its store if all connections are in use.
+	// DB and Dialect are required. A request waits for its tokens while all connections of the pool
+	// are in use.
 	DB      *sql.DB
 	Dialect Dialect
 	// Name is the name of the table: letters, digits and underscores, with an optional schema.

@@ -24,9 +24,9 @@
 // the lease, the acknowledgement wait, or the visibility timeout.
 //
 // Faults come at random moments: a consumer is killed with SIGKILL and restarted; a consumer is
-// stopped with SIGSTOP for a second longer than the two, and then goes on; the server is killed with
-// SIGKILL and restarted. After the last fault the rest is processed without faults, and the rows are
-// counted when nothing has changed for a while.
+// stopped with SIGSTOP for a second longer than the two, and then goes on; the server is killed
+// with SIGKILL and restarted. After the last fault the rest is processed without faults, and the
+// rows are counted when nothing has changed for a while.
 //
 // # Limits
 //

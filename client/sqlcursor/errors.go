@@ -40,7 +40,8 @@ func retryable(err error) bool {
 			return temporaryState(state)
 		}
 		if code, ok := sqliteCode(err); ok {
-			return slices.Contains([]int{5, 6, 7, 10, 13}, code) // busy, locked, no memory, input or output, full
+			// busy, locked, no memory, input or output, full
+			return slices.Contains([]int{5, 6, 7, 10, 13}, code)
 		}
 		text := err.Error()
 		switch number, ok := mysqlNumber(text); {
@@ -48,8 +49,8 @@ func retryable(err error) bool {
 			// changed since it was read, too many connections, shutdown, aborted, lock wait
 			// timeout, deadlock, killed, idle
 			return slices.Contains([]int{1020, 1040, 1053, 1152, 1205, 1213, 1927, 4031}, number)
-		default:
-			return strings.HasPrefix(text, "database is locked") || strings.HasPrefix(text, "database table is locked") // SQLite
+		default: // SQLite
+			return strings.HasPrefix(text, "database is locked") || strings.HasPrefix(text, "database table is locked")
 		}
 	})
 }
@@ -119,7 +120,8 @@ func temporaryState(state string) bool {
 	switch {
 	case len(state) != 5 || state == "57014":
 		return false
-	case state == "55P03" || state == "25P03" || state == "25P04": // locks, timeouts of idle transactions and of long ones
+	// locks, timeouts of idle transactions and of long ones
+	case state == "55P03" || state == "25P03" || state == "25P04":
 		return true
 	}
 	return slices.Contains([]string{"08", "40", "53", "57", "58"}, state[:2])

@@ -24,6 +24,9 @@ type app struct {
 	typed    bool // in is a terminal: a person types
 	env      func(string) string
 
+	// untilHangup returns a context that also ends with SIGHUP. It may be nil.
+	untilHangup func(context.Context) context.Context
+
 	openServer func(serverOptions) (server, error)
 	// inspectFolder opens a folder to read it, editFolder to change its queues. repairFolder opens
 	// the destinations too.
@@ -54,6 +57,7 @@ type serverOptions struct {
 	LogKeys bool
 	// AcceptLoss opens a data folder with lost data.
 	AcceptLoss bool
+	supervisor *supervisor // of serve
 }
 
 // server is a whole system in this process.
@@ -110,6 +114,11 @@ Exit codes are explained by: once help exit-codes`,
 	}
 	root.Version = built(debug.ReadBuildInfo()).String()
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Name() != "serve" && a.untilHangup != nil { // serve reloads
+			cmd.SetContext(a.untilHangup(cmd.Context()))
+		}
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
 	root.AddCommand(a.dev(), a.serve(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.cost(), a.version(), exitCodes(), a.man(), a.consoleOfStack(), a.migrate())
 	return root

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -151,6 +152,13 @@ func (a *app) runServer(ctx context.Context, o serverOptions, ready func(address
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if r, ok := s.(running); ok && o.supervisor != nil {
+		ended := make(chan struct{})
+		var supervising sync.WaitGroup
+		supervising.Go(func() { o.supervisor.run(ctx, r, ended) })
+		defer supervising.Wait()
+		defer close(ended)
+	}
 	err = s.Run(ctx, ready)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		address, setting := o.Listen, "--listen"

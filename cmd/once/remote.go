@@ -85,8 +85,8 @@ func (a *app) remote(cmd *cobra.Command, o *remoteOptions) (*admin.Client, error
 	return c, nil
 }
 
-// asOperator lets a command of the HTTP API call a server as an operator, if there is a key. The key
-// goes to --url and to $ONCE_ADMIN_URL only.
+// asOperator lets a command of the HTTP API call a server as an operator, if there is a key. The
+// key goes to --url and to $ONCE_ADMIN_URL only.
 func (a *app) asOperator(cmd *cobra.Command, o *sending, options *client.Options) error {
 	if o.operator == nil || o.stack.Name != "" {
 		return nil
@@ -115,8 +115,8 @@ func (a *app) asOperator(cmd *cobra.Command, o *sending, options *client.Options
 	return nil
 }
 
-// adminKey returns the key of an operator, or nothing if there is none. The file of a server may have
-// several keys: the first one is used.
+// adminKey returns the key of an operator, or nothing if there is none. The file of a server may
+// have several keys: the first one is used.
 func (a *app) adminKey(o *remoteOptions) (string, error) {
 	text := a.env(adminKeyVariable)
 	if o.keyFile != "" {

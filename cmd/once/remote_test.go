@@ -133,8 +133,8 @@ func TestTheKeyOfOperatorsGoesToTheirAddressOnly(t *testing.T) {
 	}
 }
 
-// served runs once serve in a process of its own, with a certificate, until the test ends. It returns
-// its working folder, and the addresses for senders and for operators.
+// served runs once serve in a process of its own, with a certificate, until the test ends. It
+// returns its working folder, and the addresses for senders and for operators.
 func served(t *testing.T, config string, env ...string) (dir, senders, operators string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -201,8 +201,8 @@ func awaitText(t *testing.T, want string, get func() string) {
 	}
 }
 
-// TestAnOperatorWorksFromAnotherMachine runs the real server with a certificate, and the commands in
-// another folder.
+// TestAnOperatorWorksFromAnotherMachine runs the real server with a certificate, and the commands
+// in another folder.
 func TestAnOperatorWorksFromAnotherMachine(t *testing.T) {
 	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }))
 	defer gone.Close()

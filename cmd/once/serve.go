@@ -26,8 +26,11 @@ Make a key with: openssl rand -hex 32
 
 If other machines can reach the address and server.auth or server.tls is missing, serve says so at every start.
 
-GET /healthz answers 200 when it is ready. SIGTERM, SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the
-next start continues. Events and failures are logged to standard error.`,
+SIGHUP reloads the configuration without an interruption: destinations, retries, keys, limits, and new streams. If something in it can't be changed without
+a restart, or has a mistake, nothing is changed, and the log names it. Keys and certificates are read again in any case.
+
+GET /healthz answers 200 when it is ready. SIGTERM and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next
+start continues. Events and failures are logged to standard error. It tells systemd when it is ready, reloads and stops, and serves its watchdog.`,
 		Example: `  once serve --config /etc/once/once.yaml --data /var/lib/once
   once serve --listen 0.0.0.0:8443 --allow-host once.example.com`,
 		Args: arguments(cobra.NoArgs),
@@ -42,16 +45,13 @@ next start continues. Events and failures are logged to standard error.`,
 	level := levelFlag(cmd)
 	keys := logKeysFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := load(cmd, *path)
+		c, err := loadServer(cmd, *path)
 		if err != nil {
 			return err
 		}
-		if c.Server == nil {
-			c.Server = &config.Server{}
-		}
 		o := serverOptions{
-			Config: c.Config, Server: c.Server, DataDir: *data, Listen: cmp.Or(*listen, c.Server.Listen, config.DefaultListen),
-			AllowHosts: append(slices.Clone(*hosts), c.Server.Hosts...), MaxWaiting: *waiting, Stdout: a.out, LogKeys: *keys, AcceptLoss: *acceptLoss,
+			Config: c, Server: c.Server, DataDir: *data, Listen: cmp.Or(*listen, c.Server.Listen, config.DefaultListen),
+			AllowHosts: *hosts, MaxWaiting: *waiting, Stdout: a.out, LogKeys: *keys, AcceptLoss: *acceptLoss,
 			Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level})),
 		}
 		if err := checkListen(o.Listen); err != nil {
@@ -70,9 +70,25 @@ next start continues. Events and failures are logged to standard error.`,
 			_, _ = fmt.Fprintln(a.err, "WARNING: "+w)
 			o.Log.Warn("the server is exposed", "what", w)
 		}
-		return a.runServer(cmd.Context(), o, func(address string) { announce(o, address) })
+		o.supervisor = supervised(o, func() (*config.Config, error) { return loadServer(cmd, *path) })
+		return a.runServer(cmd.Context(), o, func(address string) {
+			announce(o, address)
+			close(o.supervisor.ready)
+		})
 	}
 	return cmd
+}
+
+// loadServer reads the configuration of a server.
+func loadServer(cmd *cobra.Command, path string) (*config.Config, error) {
+	c, err := load(cmd, path)
+	if err != nil {
+		return nil, err
+	}
+	if c.Server == nil {
+		c.Server = &config.Server{}
+	}
+	return c.Config, nil
 }
 
 // consoleOf returns the setting of the console, by a flag or by the configuration.

@@ -50,8 +50,9 @@ func TestServeTakesItsSettingsFromTheFileAndFlagsReplaceThem(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", c.name, code, w.err.String())
 		}
 		o := w.serverOptions
-		if o.Server == nil || o.Listen != c.listen || o.Console != c.console || strings.Join(o.AllowHosts, ",") != c.hosts {
-			t.Errorf("%s: listens on %s, console %s, hosts %v; want %s, %s, %s", c.name, o.Listen, o.Console, o.AllowHosts, c.listen, c.console, c.hosts)
+		hosts := strings.Join(slices.Concat(o.AllowHosts, o.Server.Hosts), ",")
+		if o.Listen != c.listen || o.Console != c.console || hosts != c.hosts {
+			t.Errorf("%s: listens on %s, console %s, hosts %s; want %s, %s, %s", c.name, o.Listen, o.Console, hosts, c.listen, c.console, c.hosts)
 		}
 		if !strings.Contains(w.err.String(), "msg=ready url=http") {
 			t.Errorf("%s: the log does not say that the server is ready:\n%s", c.name, w.err.String())
@@ -113,6 +114,18 @@ func TestCheckNamesWhatAServerLacksAndDevSaysThatItIgnoresTheBlock(t *testing.T)
 	for _, want := range []string{"warning: server.tls.cert: ", "warning: server.auth.keys: ", "warning: server.admin.key: resolve secret env:ONCE_TEST_NO_KEY: is missing or empty: once serve does not start without it"} {
 		if !strings.Contains(w.err.String(), want) {
 			t.Errorf("check printed %s, want %q", w.err.String(), want)
+		}
+	}
+	open := serverFile(t, "server: {auth: {keys: \"file:DIR/keys\"}, tls: {cert: DIR/keys, key: DIR/keys}}")
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		if err := os.Chmod(filepath.Join(filepath.Dir(open), "keys"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if code := w.once(t.Context(), "", "check", "--config", open); code != exitOK || strings.Contains(w.err.String(), "warning: server.auth.keys: every user of this machine can read") != want {
+			t.Errorf("check of a list with the mode %v: exit %d, %s; want a warning: %t", mode, code, w.err.String(), want)
+		}
+		if !strings.Contains(w.err.String(), "warning: server.tls: ") {
+			t.Errorf("check printed %s, want a warning about a certificate that is none", w.err.String())
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

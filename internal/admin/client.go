@@ -135,8 +135,8 @@ func ask[T any](ctx context.Context, c *Client, method, path string, values url.
 	return result, nil
 }
 
-// request makes the request of an operation. The parameters of a POST are a form in its body: a drop
-// has more of them than a URL can hold.
+// request makes the request of an operation. The parameters of a POST are a form in its body: a
+// drop has more of them than a URL can hold.
 func (c *Client) request(ctx context.Context, method, path string, values url.Values) (*http.Request, error) {
 	base, body := c.remote+Path, ""
 	if c.remote == "" {

@@ -44,8 +44,8 @@ func bounded(limit, content int) error {
 	return nil
 }
 
-// Allowed reports whether a request has a known key as a bearer token. known must take as long for a
-// wrong key as for the right one.
+// Allowed reports whether a request has a known key as a bearer token. known must take as long for
+// a wrong key as for the right one.
 func Allowed(r *http.Request, known func(key string) bool) bool {
 	given := r.Header.Values("Authorization")
 	if len(given) != 1 {
@@ -56,8 +56,8 @@ func Allowed(r *http.Request, known func(key string) bool) bool {
 }
 
 // Guard serves requests that have a known key as a bearer token, and answers all others with 401.
-// The key is all that it asks for: no page of a browser can add it to a request, so it needs to check
-// neither the Origin nor the Host. See [Allowed].
+// The key is all that it asks for: no page of a browser can add it to a request, so it needs to
+// check neither the Origin nor the Host. See [Allowed].
 func Guard(known func(key string) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

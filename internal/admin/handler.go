@@ -136,8 +136,8 @@ func listed[T any](list []T, err error) (any, error) {
 	return list, err
 }
 
-// answer serves one operation. A parameter that it does not know is refused: without the one that was
-// meant, a drop would select more.
+// answer serves one operation. A parameter that it does not know is refused: without the one that
+// was meant, a drop would select more.
 func answer(names []string, ask func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := parameters(r, names)

@@ -90,8 +90,8 @@ func CheckRemote(address string) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// Transport returns a transport to a server whose certificate is checked with authorities, or if they
-// are nil with those of the machine.
+// Transport returns a transport to a server whose certificate is checked with authorities, or if
+// they are nil with those of the machine.
 func Transport(authorities *x509.CertPool) *http.Transport {
 	dialer := net.Dialer{Timeout: dialTime}
 	return &http.Transport{

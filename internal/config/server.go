@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,8 +297,19 @@ func (c *Config) ServerWarnings() []string {
 		if _, err := secrets[path].Resolve(); err != nil {
 			out = append(out, fmt.Sprintf("%s: %v: once serve does not start without it", path, err))
 		}
+		if file, ok := strings.CutPrefix(string(secrets[path]), "file:"); ok {
+			out = append(out, readable(path, file)...)
+		}
 	}
 	return out
+}
+
+// readable returns a warning if every user of this machine can read a file.
+func readable(path, file string) []string {
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o004 == 0 || runtime.GOOS == "windows" {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: every user of this machine can read %s: chmod 600 it", path, file)}
 }
 
 // missing returns a warning if the files are not a pair of certificate and key.
@@ -310,7 +322,7 @@ func (t *TLS) missing() []string {
 	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil && !errors.Is(err, os.ErrPermission) {
 		return []string{fmt.Sprintf("server.tls: %v: once serve does not start with it", err)}
 	}
-	return nil
+	return readable("server.tls.key", t.Key)
 }
 
 // Exposed returns warnings if other machines can reach a server at an address, and it does not

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// toLower is toLowerCase of JavaScript, with the two rules of Unicode that need more than a table: İ
-// becomes two code points, and a sigma at the end of a word another letter.
+// toLower is toLowerCase of JavaScript, with the two rules of Unicode that need more than a table.
+// İ becomes two code points, and a sigma at the end of a word another letter.
 func toLower(t text) text {
 	out := make(text, 0, len(t))
 	for i, r := range t {

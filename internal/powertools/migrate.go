@@ -93,7 +93,8 @@ func Migrate(ctx context.Context, from Scanner, to lease.Store, o Options) (Coun
 		o.Now = time.Now
 	}
 	m := &migration{Options: o, to: to}
-	if _, _, err := to.Load(ctx, nil, []record.TokenKey{{}}); err != nil { // before anything is read
+	// before anything is read
+	if _, _, err := to.Load(ctx, nil, []record.TokenKey{{}}); err != nil {
 		return m.counts, fmt.Errorf("read the table of tokens: %w", err)
 	}
 	pages := dynamodb.NewScanPaginator(from, &dynamodb.ScanInput{TableName: &o.Table, ConsistentRead: aws.Bool(true)})

@@ -16,8 +16,9 @@ import (
 // uses by default.
 type Attributes struct {
 	// Key has the key. In a table with a sort key, that is the sort key.
-	Key                                    string // id
-	Status, Expiry, InProgressExpiry, Data string // status, expiration, in_progress_expiration, data
+	Key                    string // id
+	Status, Expiry         string // status, expiration
+	InProgressExpiry, Data string // in_progress_expiration, data
 }
 
 // The states of a record.
@@ -88,7 +89,8 @@ func (s *stored) token(l Language, as Reply, now time.Time) (record.Token, error
 		return record.Token{}, nil
 	case s.status == inProgress:
 		t.State, t.Lease = record.Leased, s.lease
-		if s.lease.IsZero() || s.lease.After(s.expires) { // then Powertools waits until the record expires
+		// Without a time, Powertools waits until the record expires.
+		if s.lease.IsZero() || s.lease.After(s.expires) {
 			t.Lease = s.expires
 		}
 		if !t.Lease.After(now) {
@@ -104,8 +106,8 @@ func (s *stored) token(l Language, as Reply, now time.Time) (record.Token, error
 	return t, nil
 }
 
-// resultOf returns the JSON of a result. Python and Java store it as a text, TypeScript as values of
-// DynamoDB.
+// resultOf returns the JSON of a result. Python and Java store it as a text, TypeScript as values
+// of DynamoDB.
 func resultOf(l Language, v types.AttributeValue) ([]byte, error) {
 	if v == nil {
 		return nil, nil // the function has returned nothing

@@ -2,7 +2,7 @@ import type { Answer } from "./retry.js";
 
 /** The kind of a refusal: the fragment of the problem's type URI. Programs may rely on it. */
 export type ProblemType =
-  | "missing-key" | "malformed-key" | "malformed-request" | "invalid-message" | "rejected" | "forbidden"
+  | "missing-key" | "malformed-key" | "malformed-request" | "invalid-message" | "rejected" | "unauthorized" | "forbidden"
   | "unknown-route" | "unknown-stream" | "unknown-message" | "no-log" | "no-pool" | "unknown-session"
   | "method-not-allowed" | "not-acceptable" | "incomplete-body" | "leased" | "ended" | "ahead" | "fenced" | "deleted"
   | "expired" | "unknown-epoch" | "too-large" | "unsupported-media-type" | "key-reuse" | "rate-limited" | "internal"

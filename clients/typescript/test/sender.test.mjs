@@ -227,3 +227,30 @@ test("bodies of every kind arrive byte for byte, and a given-up number blocks no
   assert.deepEqual((await numbered.refused()).map((r) => [r.number, r.problem.type]), [[2, "invalid-message"]]);
   assert.deepEqual((await server.lines("numbered.jsonl", 2)).map((l) => l.headers["X-N"]), ["1", "3"]);
 });
+
+test("offline it waits for the event online, and then tries immediately", async (t) => {
+  const events = new EventTarget();
+  const place = (name, value) => {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name);
+    Object.defineProperty(globalThis, name, { value, configurable: true });
+    t.after(() => (before ? Object.defineProperty(globalThis, name, before) : delete globalThis[name]));
+  };
+  place("navigator", { onLine: false });
+  place("addEventListener", events.addEventListener.bind(events));
+  place("removeEventListener", events.removeEventListener.bind(events));
+  let down = true;
+  let tries = 0;
+  const url = await batches(t, { whole: () => (tries++, down ? false : undefined) });
+  const client = new Client(url, { minBackoff: 1, maxBackoff: 600_000 });
+  let failed;
+  const failing = new Promise((resolve) => (failed = resolve));
+  const sender = await Sender.open({ client, stream: "orders", storage: new MemoryStorage(), onRetry: failed });
+  t.after(() => sender.close());
+  await sender.send({ key: "a" });
+  await failing;
+  assert.equal(tries, 1);
+  down = false;
+  events.dispatchEvent(new Event("online"));
+  await sender.flush({ signal: AbortSignal.timeout(60_000) });
+  assert.equal(tries, 2);
+});

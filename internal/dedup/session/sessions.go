@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,17 +30,20 @@ type Config struct {
 	// Pause waits before round n (1, 2, …) of a step that others have made impossible. Defaults to
 	// exponential backoff with full jitter from 5 ms to half a second.
 	Pause func(ctx context.Context, n int) error
-	// Alone says that this process alone serves the sessions of the store. Then a renewal is kept in
-	// memory, and costs no write. See presence.
+	// Alone says that this process alone serves the sessions of the store. Then a renewal is kept
+	// in memory, and costs no write. See presence.
 	Alone bool
+	// Before are the sessions that these replace, in the same process and on the same store. They
+	// keep what the earlier ones have in memory. Defaults to none.
+	Before *Sessions
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
 	Keep time.Duration
 	// Queues get the triggers for publishing, and dead letters. Without them, commits can't have
 	// effects, and entries can't become dead letters.
 	Queues record.Queues
-	// Enqueue puts a message on the queue of its partition, behind those that are there. Without it,
-	// no stream can be ended.
+	// Enqueue puts a message on the queue of its partition, behind those that are there. Without
+	// it, no stream can be ended.
 	Enqueue func(ctx context.Context, m record.Message) error
 	// Feasible returns an error for effects that can't be published. Defaults to none.
 	Feasible func(effects []record.Effect) error
@@ -57,8 +61,8 @@ type Config struct {
 	// Ranges is how many ranges of entries the pool keeps for a session: if a consumer's store is
 	// restored to a number before them, the entries after it can't be read again. Defaults to 64.
 	Ranges int
-	// MaxPool is how large the record of a pool may be before it takes no further session, in bytes.
-	// Defaults to 256 KiB.
+	// MaxPool is how large the record of a pool may be before it takes no further session, in
+	// bytes. Defaults to 256 KiB.
 	MaxPool int
 	// Retain is how long an entry of a stream's logs can be read, by stream. It is needed to find
 	// entries that wait for long.
@@ -85,7 +89,8 @@ type Pool struct {
 	// DeadLetter says that an entry becomes a dead letter after that many tries. By default Fail
 	// reports that the consumer has to stop.
 	DeadLetter bool
-	// Destinations get a message when all entries of an ended stream are processed. Defaults to none.
+	// Destinations get a message when all entries of an ended stream are processed. Defaults to
+	// none.
 	Destinations []string
 }
 
@@ -95,7 +100,11 @@ type Sessions struct {
 	cfg      Config
 	turns    map[string]*turn // by stream
 	presence *presence        // nil if other processes serve sessions, too
+	*ends
+}
 
+// ends has the state of the ends of streams.
+type ends struct {
 	mu      sync.Mutex
 	settled map[string]bool      // the streams whose ends are complete
 	told    map[string]time.Time // when it was last told that the end of a stream waits for sessions
@@ -104,7 +113,12 @@ type Sessions struct {
 // New returns the sessions of a store.
 func New(store Store, cfg Config) *Sessions {
 	cfg = cfg.withDefaults()
-	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), settled: map[string]bool{}, told: map[string]time.Time{}}
+	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), ends: &ends{settled: map[string]bool{}, told: map[string]time.Time{}}}
+	if b := cfg.Before; b != nil {
+		s.presence, s.ends = b.presence, b.ends
+		maps.Copy(s.turns, b.turns)
+		return s
+	}
 	if cfg.Alone {
 		s.presence = newPresence(cfg.Now())
 	}

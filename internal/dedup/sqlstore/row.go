@@ -10,8 +10,8 @@ import (
 )
 
 // format is the version of the stored format. A change of the meaning of a column needs a new
-// number. A row of an unknown format, which a newer program has written, is never changed or deleted:
-// it is corrupt.
+// number. A row of an unknown format, which a newer program has written, is corrupt: it is never
+// changed or deleted.
 const (
 	format    = 1
 	theFormat = "1" // the same in statements

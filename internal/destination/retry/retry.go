@@ -92,11 +92,11 @@ func (t *Try) Status() int {
 
 // A Sender sends by a retry policy.
 type Sender struct {
-	inner   record.Sender
-	options Options
-
-	mu    sync.Mutex
-	waits map[name]*wait
+	mu       sync.Mutex
+	inner    record.Sender
+	replaced int // how often inner was replaced
+	options  Options
+	waits    map[name]*wait
 }
 
 // A name is the identity of a delivery.
@@ -147,7 +147,8 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 		return errs
 	}
 	defer s.finish(list)
-	results := s.inner.Send(ctx, list)
+	inner, replaced := s.current()
+	results := inner.Send(ctx, list)
 	begun, stopped := map[record.GroupKey]bool{}, map[record.GroupKey]bool{}
 	for k, i := range index {
 		d, key, err := &deliveries[i], keyOf(&deliveries[i]), errNoAnswer
@@ -165,12 +166,30 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 			if !begun[key] {
 				receives = receivesOf(ctx, key)
 			}
-			errs[i] = s.failed(ctx, d, receives, err)
+			errs[i] = s.failed(ctx, d, receives, replaced, err)
 			stopped[key] = stopped[key] || d.Number > 0
 		}
 		begun[key] = true
 	}
 	return errs
+}
+
+// current returns the sender to send by, and how often it was replaced before.
+func (s *Sender) current() (inner record.Sender, replaced int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inner, s.replaced
+}
+
+// Replace sends by another sender and policy from now on. Failed tries still count. The pauses
+// after them end, also of tries that are under way: the new sender may succeed where the old one
+// failed.
+func (s *Sender) Replace(inner record.Sender, policy record.RetryPolicy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inner, s.options.Policy = inner, policy.Or(record.EffectRetry())
+	s.replaced++
+	s.hasten()
 }
 
 func keyOf(d *record.Delivery) record.GroupKey {
@@ -226,11 +245,11 @@ func (s *Sender) finish(list []record.Delivery) {
 
 // failed notes a failed delivery, and returns the error to report: it is to be tried later, or
 // undeliverable. If the caller's time is over, the destination may be fine, and nothing is noted.
-func (s *Sender) failed(ctx context.Context, d *record.Delivery, receives int, err error) error {
+func (s *Sender) failed(ctx context.Context, d *record.Delivery, receives, replaced int, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	try := s.note(d, receives, err)
+	try := s.note(d, receives, replaced, err)
 	s.options.Failed(try)
 	if try.Next.IsZero() {
 		s.options.Settled(d)
@@ -239,7 +258,7 @@ func (s *Sender) failed(ctx context.Context, d *record.Delivery, receives int, e
 	return &record.LaterError{At: try.Next, Err: err}
 }
 
-func (s *Sender) note(d *record.Delivery, receives int, err error) Try {
+func (s *Sender) note(d *record.Delivery, receives, replaced int, err error) Try {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.options.Now()
@@ -275,7 +294,9 @@ func (s *Sender) note(d *record.Delivery, receives int, err error) Try {
 	if age < s.options.Policy.For { // after it, the last tries follow each other sooner
 		n = max(n, receives)
 	}
-	w.next = now.Add(s.options.Policy.Pause(n, s.options.Random))
+	if w.next = now; replaced == s.replaced {
+		w.next = now.Add(s.options.Policy.Pause(n, s.options.Random))
+	}
 	try.Next = w.next
 	return try
 }
@@ -317,6 +338,11 @@ func (s *Sender) Forget(d *record.Delivery) {
 func (s *Sender) Hasten() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.hasten()
+}
+
+// hasten is Hasten for a caller that holds the lock.
+func (s *Sender) hasten() {
 	for _, w := range s.waits {
 		w.next = time.Time{}
 	}

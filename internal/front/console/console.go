@@ -177,7 +177,7 @@ func (c *console) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !c.Allowed(r.Host) {
-			c.fail(w, r, &failure{status: http.StatusForbidden, text: fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name: once dev --allow-host NAME", r.Host)})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name with --allow-host NAME", r.Host)})
 			return
 		}
 		if foreign(r) {
@@ -241,7 +241,7 @@ func (c *console) write(do page) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		switch err := r.ParseForm(); {
 		case !c.Write:
-			c.fail(w, r, &failure{status: http.StatusForbidden, text: "This console only reads. Start the server with: once dev --console write"})
+			c.fail(w, r, &failure{status: http.StatusForbidden, text: "This console only reads. Start the server with --console write"})
 			return
 		case origins.Check(r) != nil:
 			c.fail(w, r, &failure{status: http.StatusForbidden, text: "The request comes from a page of another origin."})

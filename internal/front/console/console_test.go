@@ -331,9 +331,12 @@ func TestAPageThatReadsTheWholeStoreDoesNotRenewItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)
 	for _, path := range []string{"/totals", "/find", "/find?hash=0123456789ab", "/streams", "/send"} {
-		r := w.request(http.MethodGet, "/console"+path, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // events would not end
+		r := w.request(http.MethodGet, "/console"+path, nil).WithContext(ctx)
 		r.Header.Set("Accept", "text/event-stream")
-		if a := w.do(r); a.status != http.StatusNotAcceptable {
+		a := w.do(r)
+		cancel()
+		if a.status != http.StatusNotAcceptable {
 			t.Errorf("events of %s: %d, want 406", path, a.status)
 		}
 	}

@@ -155,6 +155,11 @@ func (t Type) describe() (status int, title string) {
 // A Problem is one occurrence. It is an error that holds the answer until it is written.
 type Problem struct {
 	Type Type
+	// Base replaces the beginning of the type's URI, for services with pages of their own. The name
+	// of the type follows. Empty means the page of the HTTP contract.
+	Base string
+	// Title replaces the title of the type. Empty means that of the type.
+	Title string
 	// Status replaces the status of the type. 0 means that of the type.
 	Status int
 	// Detail explains to people why this request was refused; it never holds the text of an
@@ -215,7 +220,7 @@ type document struct {
 func (p *Problem) document(instance string) document {
 	status, title := p.Type.describe()
 	d := document{
-		Type: p.Type.URI(), Title: title, Status: cmp.Or(p.Status, status), Detail: p.Detail, Instance: instance, First: p.First, Next: p.Next, Epoch: p.Epoch,
+		Type: cmp.Or(p.Base, base) + string(p.Type), Title: cmp.Or(p.Title, title), Status: cmp.Or(p.Status, status), Detail: p.Detail, Instance: instance, First: p.First, Next: p.Next, Epoch: p.Epoch,
 		Fence: p.Fence, Holder: p.Holder, Cursor: p.Cursor, Last: p.Last,
 	}
 	if p.Type == Held {

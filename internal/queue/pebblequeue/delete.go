@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,4 +158,20 @@ func (q *Queue) ChangeVisibility(ctx context.Context, s string, visibility time.
 	}
 	q.stir()
 	return nil
+}
+
+// Hasten ends the pauses of all messages that were received, and are hidden until their next try.
+// It leaves out those that a receiver has.
+func (q *Queue) Hasten() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	for _, e := range slices.Collect(maps.Values(q.index.received)) {
+		if e.paused && !e.leaving {
+			q.index.show(e)
+		}
+	}
+	q.stir()
 }

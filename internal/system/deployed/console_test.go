@@ -95,7 +95,9 @@ func view(t *testing.T, w *world) *viewed {
 // do returns a page as text, and its status.
 func (v *viewed) do(method, path, host string, header map[string]string) (status int, text, body string) {
 	v.Helper()
-	r, err := http.NewRequestWithContext(v.Context(), method, v.server.URL+"/console"+path, bytes.NewReader(nil))
+	ctx, cancel := context.WithTimeout(v.Context(), time.Minute) // events would not end
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, v.server.URL+"/console"+path, bytes.NewReader(nil))
 	if err != nil {
 		v.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type batch struct {
 // other callers' copies wait, also those of messages without a place: otherwise both callers could
 // be told that the message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
-	slow := r.slow[s.Name]
+	slow := (*r.slow.Load())[s.Name]
 	if slow == nil {
 		return nil
 	}
@@ -77,8 +77,8 @@ func (r *Runner) join(b *batch) (other <-chan struct{}) {
 	return nil
 }
 
-// reserve reserves the places of a batch, if it may be processed, and counts it. It waits for places
-// until ctx ends, unless batches of [maxWaiting] bytes wait already.
+// reserve reserves the places of a batch, if it may be processed, and counts it. It waits for
+// places until ctx ends, unless batches of [maxWaiting] bytes wait already.
 func (r *Runner) reserve(ctx context.Context, b *batch) {
 	if !r.mayRun(b.slow) {
 		return

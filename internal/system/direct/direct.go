@@ -18,10 +18,10 @@
 // the queue's attempt was not: the commit is conditional. The stream's messages go through the
 // queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
-// A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each of
-// its messages would be written and read once more. It then has [Limit] as a whole. After it, the
-// messages that are not processed go on the queue. That makes the stream slow only if one of its
-// handlers ran for half of the limit, or if the batch did not end when its context did.
+// A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each
+// of its messages would be written and read once more. It then has [Limit] as a whole. After it,
+// the messages that are not processed go on the queue. That makes the stream slow only if one of
+// its handlers ran for half of the limit, or if the batch did not end when its context did.
 package direct
 
 import (
@@ -134,7 +134,7 @@ type Config struct {
 // A Runner processes messages directly. It implements [api.Direct].
 type Runner struct {
 	cfg     Config
-	slow    map[string]*atomic.Int64 // by stream, until when it counts as slow, in Unix nanoseconds
+	slow    atomic.Pointer[map[string]*atomic.Int64] // by stream, until when it counts as slow, in Unix nanoseconds
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	open    bool
@@ -162,16 +162,29 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{}), waiting: semaphore.NewWeighted(maxWaiting)}
+	r := &Runner{cfg: cfg, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{}), waiting: semaphore.NewWeighted(maxWaiting)}
 	if cfg.Go == nil {
 		r.cfg.Go = r.spawn
 	}
-	for name, direct := range cfg.Streams {
-		if direct {
-			r.slow[name] = &atomic.Int64{}
+	r.SetStreams(cfg.Streams)
+	return r
+}
+
+// SetStreams replaces the names of [Config]. Messages that are under way are not affected.
+func (r *Runner) SetStreams(streams map[string]bool) {
+	known, slow := r.slow.Load(), map[string]*atomic.Int64{}
+	for name, direct := range streams {
+		if !direct {
+			continue
+		}
+		if known != nil {
+			slow[name] = (*known)[name]
+		}
+		if slow[name] == nil {
+			slow[name] = &atomic.Int64{}
 		}
 	}
-	return r
+	r.slow.Store(&slow)
 }
 
 // Open lets messages be processed.
@@ -232,7 +245,7 @@ func (f *flight) wait() <-chan struct{} {
 // other callers' copies wait for this one, also if it has to go through the queue: otherwise both
 // callers could be told that the message is new. See [api.Direct].
 func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) (api.Try, bool) {
-	slow := r.slow[s.Name]
+	slow := (*r.slow.Load())[s.Name]
 	if slow == nil {
 		return nil, false
 	}

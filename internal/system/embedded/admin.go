@@ -57,7 +57,7 @@ func (s *System) stillHolds(ctx context.Context, before *record.Group) (bool, er
 // expired records.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
-	s.pipeline.Hasten()
+	s.now().pipeline.Hasten()
 	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
 		if g.Idle() {

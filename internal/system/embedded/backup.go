@@ -13,7 +13,7 @@ var _ admin.Backuper = (*System)(nil)
 // exist, also while messages are processed. See [backup.Write].
 func (s *System) Backup(ctx context.Context, dir string) (admin.BackupInfo, error) {
 	source := backup.Source{DB: s.db, DataDir: s.options.DataDir, Now: s.options.Now}
-	for _, f := range s.files {
+	for _, f := range s.outputs() {
 		source.Files = append(source.Files, f.Path())
 	}
 	info, err := backup.Write(ctx, source, dir)

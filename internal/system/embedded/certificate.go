@@ -29,11 +29,6 @@ func openCertificate(c config.TLS, log *slog.Logger) (*certificate, error) {
 	return f, nil
 }
 
-// settings returns the settings of a listener. The newest connections get the newest pair.
-func (f *certificate) settings() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: f.get}
-}
-
 func (f *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

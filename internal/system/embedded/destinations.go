@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/destination/file"
@@ -42,7 +43,14 @@ func (s *System) sender(name string, d config.Destination, shared pipeline.Open)
 	}
 }
 
+// openFile opens an output file. One that an earlier configuration has opened stays open until
+// Close.
 func (s *System) openFile(path string) (record.Sender, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if absolute, err := filepath.Abs(path); err == nil && s.opened[absolute] != nil {
+		return s.opened[absolute], nil
+	}
 	f, err := file.Open(s.db, path, file.Options{
 		Now: s.options.Now, Log: s.options.Log, AcceptLoss: s.options.AcceptLoss, Presence: s.keys.Filter,
 	})
@@ -51,4 +59,11 @@ func (s *System) openFile(path string) (record.Sender, error) {
 	}
 	s.files = append(s.files, f)
 	return f, nil
+}
+
+// outputs returns the output files.
+func (s *System) outputs() []*file.Sender {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	return slices.Clone(s.files)
 }

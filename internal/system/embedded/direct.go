@@ -13,15 +13,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/pipeline"
-	"github.com/effectively-once/once/internal/system/process"
 )
 
 // runner returns the runner that processes messages without the queue.
-func (s *System) runner(processor *process.Handler) *direct.Runner {
-	streams := s.pipeline.Direct(local)
+func (s *System) runner() *direct.Runner {
 	return direct.New(direct.Config{
-		Processor: processor, Line: s.line(streams), Streams: streams, Sync: s.syncDirect,
-		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) }, Retry: s.pipeline.MessagePause, Now: s.options.Now,
+		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect,
+		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) },
+		Retry:    func(stream string) time.Duration { return s.now().pipeline.MessagePause(stream) }, Now: s.options.Now,
 	})
 }
 
@@ -52,10 +51,10 @@ type line struct {
 // in vain: another sender may keep the queue busy, and every batch would wait for nothing.
 const noWaitFor = 10 * time.Second
 
-// line returns the order of the messages for the streams that are direct.
-func (s *System) line(direct map[string]bool) line {
-	l := line{queues: s.queues, routes: s.pipeline.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
-	for name := range direct {
+// line returns the order of the messages by a pipeline.
+func (s *System) line(p *pipeline.Pipeline) line {
+	l := line{queues: s.queues, routes: p.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
+	for name := range p.Direct(local) {
 		l.noWait[name] = &atomic.Int64{}
 	}
 	return l
@@ -109,8 +108,8 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 }
 
 // ReserveAll reserves the places of a batch. See Reserve. If messages are in the way, it waits for
-// the queue until ctx ends. A sender that waits for each answer would otherwise put its next batches
-// behind them, and the queue would not become empty as long as it sends.
+// the queue until ctx ends. A sender that waits for each answer would otherwise put its next
+// batches behind them, and the queue would not become empty as long as it sends.
 func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
 	noWait := l.noWait[messages[0].Stream]
 	waits := ctx.Err() == nil && noWait.Load() < l.now().UnixNano()
@@ -138,8 +137,8 @@ func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.
 	}
 }
 
-// places are those of a batch in the first-in-first-out queue. Unordered messages go on the standard
-// queue, see unorderedPlace.
+// places are those of a batch in the first-in-first-out queue. Unordered messages go on the
+// standard queue, see unorderedPlace.
 type places struct {
 	*pebblequeue.Places
 	line      line

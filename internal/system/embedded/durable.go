@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -18,7 +17,7 @@ import (
 // crash loses them, a queue delivers the messages again. These callers get only answers that a
 // crash can't take back.
 type durable struct {
-	*dedup.Engine
+	live
 	system *System
 }
 
@@ -31,7 +30,7 @@ func (d durable) sync() error {
 
 // Process calls the engine's Process, and waits for the disk.
 func (d durable) Process(ctx context.Context, messages []record.Message) []record.Outcome {
-	outcomes := d.Engine.Process(ctx, messages)
+	outcomes := d.live.Process(ctx, messages)
 	if err := d.sync(); err != nil {
 		for i := range outcomes {
 			outcomes[i] = record.Outcome{Kind: record.Retry, Err: err}
@@ -42,7 +41,7 @@ func (d durable) Process(ctx context.Context, messages []record.Message) []recor
 
 // Call calls the engine's Call, and waits for the disk.
 func (d durable) Call(ctx context.Context, m record.Message) record.Outcome {
-	outcome := d.Engine.Call(ctx, m)
+	outcome := d.live.Call(ctx, m)
 	if err := d.sync(); err != nil {
 		return record.Outcome{Kind: record.Retry, Err: err}
 	}
@@ -79,7 +78,7 @@ func (l logged) log(ctx context.Context, m *record.Message, err error) {
 // Issue calls the engine's Issue. If it found that the message is done, that is durable: a message
 // that was processed without the queue is nowhere else.
 func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, bool, error) {
-	token, fresh, err := d.Engine.Issue(ctx, m)
+	token, fresh, err := d.live.Issue(ctx, m)
 	if err == nil && token.State == record.Done {
 		err = d.sync()
 	}
@@ -88,7 +87,7 @@ func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, boo
 
 // IssueAll calls the engine's IssueAll. What it found done is durable, see Issue.
 func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admission.Issued {
-	results := d.Engine.IssueAll(ctx, messages)
+	results := d.live.IssueAll(ctx, messages)
 	if !slices.ContainsFunc(results, func(r admission.Issued) bool { return r.Token.State == record.Done }) {
 		return results
 	}
@@ -103,7 +102,7 @@ func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admi
 // Status calls the engine's Status. If it found that the message is done, or a reply, that is
 // durable.
 func (d durable) Status(ctx context.Context, m record.Message) (admission.State, error) {
-	state, err := d.Engine.Status(ctx, m)
+	state, err := d.live.Status(ctx, m)
 	if err == nil && (state.Reply != nil || state.Status == admission.StatusDone) {
 		err = d.sync()
 	}

@@ -31,21 +31,15 @@ import (
 
 	"github.com/effectively-once/once/internal/blob/dirblob"
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
-	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/destination/file"
-	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
-	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/embedded/backup"
 	"github.com/effectively-once/once/internal/system/follow"
-	"github.com/effectively-once/once/internal/system/pipeline"
-	"github.com/effectively-once/once/internal/system/process"
 	"github.com/effectively-once/once/internal/telemetry"
 	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
@@ -73,7 +67,8 @@ type Options struct {
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
 	// Server has the settings of "once serve" for the listener: TLS, who may call, and limits. Its
-	// Listen, Hosts and Console are not used: the fields here are. Defaults to none.
+	// Listen and Console are not used: the fields here are. Its Hosts add to AllowHosts. Defaults
+	// to none.
 	Server *config.Server
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
@@ -191,17 +186,19 @@ type System struct {
 	recent    *recent.Metrics // nil if nothing runs
 	blobs     *dirblob.Dir
 
-	pipeline *pipeline.Pipeline
-	engine   *dedup.Engine // the pipeline's
-	sessions *session.Sessions
-	door     *pipeline.Queues // for callers that must get no answer before the message is durable
-	files    []*file.Sender
-	stdout   *file.Stdout
-	direct   *direct.Runner
-	process  *process.Handler
-	handler  http.Handler
-	front    front
-	appends  follow.Hub // wakes the readers of logs
+	declared   []system.Stream
+	generation atomic.Pointer[generation]
+	engine     live       // of the present generation
+	changing   sync.Mutex // held by Reconfigure
+
+	opening sync.Mutex // for files
+	files   []*file.Sender
+	opened  map[string]*file.Sender // those of earlier configurations, by path
+	stdout  *file.Stdout
+	direct  *direct.Runner
+	handler http.Handler
+	front   atomic.Pointer[front]
+	appends follow.Hub // wakes the readers of logs
 
 	tokens     sync.Once // at the first call of Tokens
 	stopTokens func()    // ends expireTokens
@@ -295,20 +292,14 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if err := configured(s.options.Config, declared); err != nil {
 		return nil, err
 	}
-	var blobs record.Blobs
-	if s.blobs != nil {
-		blobs = s.blobs
-	}
-	p, err := pipeline.New(pipeline.Config{
-		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
-	})
+	s.declared = declared
+	g, err := s.newGeneration(s.options.Config, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.pipeline, s.engine, s.door, s.process = p, p.Engine, p.Queues.Over(s.queues.durable()), p.Process()
-	s.direct = s.runner(s.process)
-	s.sessions = p.Sessions(s.store, s.door, session.Config{Records: s.store.Groups, Alone: true, MaxPool: maxPool})
+	s.engine = live{s}
+	s.generation.Store(g)
+	s.direct = s.runner()
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
@@ -365,7 +356,7 @@ func (s *System) Close() error {
 	s.keys.stop()
 	s.closeFront()
 	var errs []error
-	for _, f := range s.files {
+	for _, f := range s.outputs() {
 		errs = append(errs, f.Close())
 	}
 	if s.queues != nil {

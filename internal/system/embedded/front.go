@@ -3,6 +3,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -15,65 +16,130 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 )
 
-// A front is what the settings of a server put between the listener and the handlers: encryption,
-// and who may call. The zero value is that of a system without such settings.
+// A front stands between the listener and the handlers: encryption, and the check of callers.
+// Without such settings, access and certificate are nil.
 type front struct {
+	config      *config.Server
 	access      *access.Access // nil: everybody may call
 	certificate *certificate   // nil: plain HTTP
+	handler     http.Handler   // of the listener
 }
 
 // openFront reads the keys and the certificate of a server.
 func (s *System) openFront() (err error) {
-	c := s.options.Server
-	if c == nil || s.options.Inspect {
-		return nil
-	}
-	if c.TLS != nil {
-		if s.front.certificate, err = openCertificate(*c.TLS, s.options.Log); err != nil {
+	f := &front{config: s.options.Server}
+	if c := f.config; c != nil && !s.options.Inspect {
+		if c.TLS != nil {
+			if f.certificate, err = openCertificate(*c.TLS, s.options.Log); err != nil {
+				return err
+			}
+		}
+		f.access, err = access.Open(access.Options{Config: c, Streams: s.options.Config.StreamNames(), Now: s.options.Now, Log: s.options.Log})
+		if err != nil {
 			return err
 		}
 	}
-	s.front.access, err = access.Open(access.Options{Config: c, Streams: s.options.Config.StreamNames(), Now: s.options.Now, Log: s.options.Log})
-	return err
+	f.handler = s.behind(f)
+	s.front.Store(f)
+	return nil
 }
 
 func (s *System) closeFront() {
-	if s.front.access != nil {
-		s.front.access.Close()
+	if f := s.front.Load(); f != nil && f.access != nil {
+		f.access.Close()
 	}
 }
 
 // Reload reads the keys and the certificate of the server again. What has a mistake stays as it
 // was, and is in the error.
 func (s *System) Reload() error {
+	f := s.front.Load()
 	var errs []error
-	if s.front.access != nil {
-		errs = append(errs, s.front.access.Reload())
+	if f.access != nil {
+		errs = append(errs, f.access.Reload())
 	}
-	if s.front.certificate != nil {
-		errs = append(errs, s.front.certificate.reload())
+	if f.certificate != nil {
+		errs = append(errs, f.certificate.reload())
 	}
 	return errors.Join(errs...)
 }
 
-// server returns the HTTP server for the listener.
-func (s *System) server() *http.Server {
-	handler, c := s.handler, s.options.Server
-	if s.front.access != nil {
-		handler = s.front.access.Handler(handler)
+// nextFront returns the front of another configuration. It reads keys and certificates again, also
+// if the configuration is the same.
+func (s *System) nextFront(c *config.Config) (*front, error) {
+	before := s.front.Load()
+	if before.access == nil || c.Server == nil {
+		return before, nil
+	}
+	f := &front{config: c.Server, certificate: before.certificate}
+	var err error
+	if f.certificate != nil {
+		if f.certificate, err = openCertificate(*c.Server.TLS, s.options.Log); err != nil {
+			return nil, err
+		}
+	}
+	if f.access, err = before.access.Next(c.Server, c.StreamNames()); err != nil {
+		return nil, err
+	}
+	f.handler = s.behind(f)
+	return f, nil
+}
+
+// takeFront replaces the front. Requests that are under way end with the one before.
+func (s *System) takeFront(f *front) {
+	if before := s.front.Swap(f); before != f {
+		before.access.Replaced(f.access)
+	}
+}
+
+// behind returns the handler of the listener, behind a front.
+func (s *System) behind(f *front) http.Handler {
+	handler := s.handler
+	if f.access != nil {
+		handler = f.access.Handler(handler)
 	}
 	var origins []string
-	if c != nil && c.CORS != nil {
-		origins = c.CORS.Origins
+	if f.config != nil && f.config.CORS != nil {
+		origins = f.config.CORS.Origins
 		handler = shared(handler, origins)
 	}
-	server := api.Server(s.options.Listen, guarded(handler, s.options.names(), origins))
-	closeUnused(server)
-	if s.front.certificate != nil {
-		server.TLSConfig = s.front.certificate.settings()
-		server.TLSConfig.NextProtos = []string{"h2", "http/1.1"}
+	return guarded(handler, s.namesBy(f), origins)
+}
+
+// namesBy returns the host names of the listener.
+func (s *System) namesBy(f *front) []string {
+	names := s.options.names()
+	if f.config != nil {
+		for _, name := range f.config.Hosts {
+			names = append(names, hostName(name))
+		}
 	}
-	if c != nil {
+	return names
+}
+
+// certificates returns the settings of TLS for a listener, or nil for plain HTTP. The newest
+// connections get the newest certificate.
+func (s *System) certificates() *tls.Config {
+	if s.front.Load().certificate == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.front.Load().certificate.get(hello)
+		},
+	}
+}
+
+// operator reports whether a key is the one of operators.
+func (s *System) operator(key string) bool { return s.front.Load().access.Operator(key) }
+
+// server returns the HTTP server for the listener.
+func (s *System) server() *http.Server {
+	server := api.Server(s.options.Listen, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.front.Load().handler.ServeHTTP(w, r) }))
+	closeUnused(server)
+	server.TLSConfig = s.certificates()
+	if c := s.options.Server; c != nil {
 		limitConnections(server, mostConnections(c))
 		server.ErrorLog = slog.NewLogLogger(serverLog{s.options.Log.Handler()}, slog.LevelWarn)
 	}
@@ -116,7 +182,7 @@ func shared(next http.Handler, origins []string) http.Handler {
 		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{
-			"Location", "Retry-After", "Idempotent-Replayed", "Once-Reply", "Preference-Applied", "ETag",
+			"Location", "Retry-After", "Idempotent-Replayed", "Once-Reply", "Once-Next", "Once-End", "Preference-Applied", "ETag",
 			"Stream-Next-Offset", "Stream-Cursor", "Stream-Up-To-Date", "Stream-Closed", "Producer-Epoch", "Producer-Seq", "Producer-Expected-Seq", "Producer-Received-Seq",
 		},
 		MaxAge: 600,

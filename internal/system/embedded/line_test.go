@@ -25,7 +25,7 @@ func newLine(t *testing.T) line {
 	if _, err := s.Start(streams); err != nil {
 		t.Fatal(err)
 	}
-	return s.line(map[string]bool{"orders": true, "numbered": true})
+	return s.now().line
 }
 
 func put(t *testing.T, to queue.Queue, group string) queue.Delivery {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -20,8 +21,8 @@ import (
 // operatorConnections is how many connections the listener for operators has.
 const operatorConnections = 256
 
-// serveOperators opens the listener for operators on other machines, if the configuration has one. It
-// has the certificate of the server.
+// serveOperators opens the listener for operators on other machines, if the configuration has one.
+// It has the certificate of the server.
 func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 	c := s.options.Server
 	if c == nil || c.Admin == nil || c.Admin.Listen == "" {
@@ -35,10 +36,9 @@ func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 	server := api.Server(c.Admin.Listen, s.operators())
 	closeUnused(server)
 	limitConnections(server, operatorConnections)
+	server.ErrorLog = slog.NewLogLogger(serverLog{s.options.Log.Handler()}, slog.LevelWarn)
 	scheme, serve := "http", server.Serve
-	if s.front.certificate != nil {
-		server.TLSConfig = s.front.certificate.settings()
-		server.TLSConfig.NextProtos = []string{"h2", "http/1.1"}
+	if server.TLSConfig = s.certificates(); server.TLSConfig != nil {
 		scheme, serve = "https", func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
 	go func() { _ = serve(listener) }() // ends with Shutdown, and says so
@@ -55,12 +55,12 @@ func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 // operators serves the operations, and the HTTP API for all streams: an operator reads logs and
 // changes sessions at the same address.
 func (s *System) operators() http.Handler {
-	operations := admin.Guard(s.front.access.Operator, s.untilDraining(s.audited(admin.Remote(s))))
+	operations := admin.Guard(s.operator, s.untilDraining(s.audited(admin.Remote(s))))
 	open := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasPrefix(r.URL.Path, admin.Path+"/"):
 			operations.ServeHTTP(w, r)
-		case !admin.Allowed(r, s.front.access.Operator):
+		case !admin.Allowed(r, s.operator):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="once admin"`)
 			w.Header().Set("Connection", "close")
 			problem.New(problem.Unauthorized, "This is the address for operators: send their key, as Authorization: Bearer KEY.").Write(w, "")

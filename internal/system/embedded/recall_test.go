@@ -51,7 +51,7 @@ func queued(t *testing.T, s *System) []string {
 func TestARestartLoadsNoGroupWhoseTriggerIsOnTheQueue(t *testing.T) {
 	s := started(t, Options{})
 	keys := unfinished(t, s, "a", "b", "c")
-	if err := s.pipeline.Queues.Trigger(t.Context(), keys[:2], 0); err != nil {
+	if err := s.now().pipeline.Queues.Trigger(t.Context(), keys[:2], 0); err != nil {
 		t.Fatal(err)
 	}
 	held := version(1, true)
@@ -63,7 +63,7 @@ func TestARestartLoadsNoGroupWhoseTriggerIsOnTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.pipeline.Queues.Trigger(t.Context(), []record.GroupKey{held.Key, left.Key}, 0); err != nil {
+	if err := s.now().pipeline.Queues.Trigger(t.Context(), []record.GroupKey{held.Key, left.Key}, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.watch = newWatch(s.store, time.Now) // that of a new process

@@ -81,7 +81,7 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o deadletter.Options, info *admin.RedriveInfo) error {
 	w := &deadletter.Walk{Queue: q, Trusted: trusting().Trusted}
 	defer w.Release(ctx, releaseTime)
-	r, err := deadletter.Redrive(ctx, w, s.door, o)
+	r, err := deadletter.Redrive(ctx, w, s.now().door, o)
 	if !r.Through {
 		r.Left = max(r.Left, q.Len()-r.Failed) // with the dead letters that were not received
 	}
@@ -125,7 +125,7 @@ func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo,
 
 // Skip makes a pending effect a dead letter, which is on the disk when Skip returns.
 func (s *System) Skip(ctx context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
-	info, err := s.pipeline.Skip(ctx, o)
+	info, err := s.now().pipeline.Skip(ctx, o)
 	if err != nil {
 		return info, err
 	}

@@ -37,7 +37,7 @@ const drainTime = 10 * time.Second
 func (s *System) frontDoor() (http.Handler, error) {
 	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
 	calls := api.New(api.Options{
-		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
+		Engine: engine, Queue: liveQueue{s}, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: liveSessions{s}, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: s.streamsOf, Principal: access.Principal, Allow: access.Allow,
 		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
@@ -54,7 +54,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
 		Check:  func(m *record.Message) error { x, _ := s.engine.Stream(m.Stream); return x.CheckBody(m) },
-		Source: s.pipeline.SourceNamed, Enqueue: s.door.EnqueueAll,
+		Source: s.now().pipeline.SourceNamed, Enqueue: liveQueue{s}.EnqueueAll,
 		Counts: func(q queue.Queue) (visible, inFlight, delayed int) {
 			st := q.(*pebblequeue.Queue).Stats()
 			return st.Ready, st.InFlight, st.Delayed
@@ -98,8 +98,11 @@ func (s *System) console(calls http.Handler) (http.Handler, error) {
 	}
 	return console.Handler(console.Options{
 		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
-		Rates:   s.rates,
-		Allowed: AllowedHosts(s.options.Listen, s.options.AllowHosts),
+		Rates: s.rates,
+		Allowed: func(host string) bool {
+			name := hostName(host)
+			return name != "" && ownName(name, s.namesBy(s.front.Load()))
+		},
 		Streams: func() []record.Stream {
 			var out []record.Stream
 			for _, name := range s.engine.StreamNames() {
@@ -133,7 +136,7 @@ type awaiting = func(context.Context, record.Message) (admission.State, error)
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes the calls
 // and batches under way.
 func (s *System) Run(ctx context.Context) error {
-	if s.engine == nil || s.options.ReadOnly {
+	if s.now() == nil || s.options.ReadOnly {
 		return errors.New("run system: not started, or opened to be read only")
 	}
 	if err := s.recall(ctx); err != nil {
@@ -169,7 +172,10 @@ func (s *System) Run(ctx context.Context) error {
 // pollers makes the event source mappings: the process function behind the ingress queues, the
 // publish function behind the publish queues.
 func (s *System) pollers() []*poller {
-	processing, publishing := s.process.Handle, s.pipeline.Publish().Handle
+	processing := func(ctx context.Context, d []queue.Delivery) []queue.Disposition {
+		return s.now().process.Handle(ctx, d)
+	}
+	publishing := func(ctx context.Context, d []queue.Delivery) []queue.Disposition { return s.now().publish(ctx, d) }
 	var out []*poller
 	for range pollers {
 		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {

@@ -353,6 +353,12 @@ func TestAWebPageReachesAServerOnlyFromAnAllowedOriginUnderAnAllowedHost(t *test
 			t.Errorf("%s: the origin %q may read the answer, want %q, and no cookies", c.name, origin, c.origin)
 		}
 	}
+	read := s.call("GET", "/v1/streams/orders/groups", "", asAnn, "Origin: https://app.example.com")
+	for _, name := range []string{"Idempotent-Replayed", "Once-Reply", "Once-Next", "Once-End", "Retry-After"} {
+		if exposed := read.header.Get("Access-Control-Expose-Headers"); !strings.Contains(exposed, name) {
+			t.Errorf("the app may read the headers %q, want %s among them", exposed, name)
+		}
+	}
 	preflight := func(origin, path string) reply {
 		return s.call("OPTIONS", path, "", "Origin: "+origin, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,idempotency-key")
 	}

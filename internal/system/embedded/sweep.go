@@ -94,19 +94,19 @@ func (s *System) sweep(ctx context.Context) {
 
 // sweepEnds continues the ends of streams.
 func (s *System) sweepEnds(ctx context.Context) {
-	if err := s.sessions.SweepEnds(ctx); err != nil && ctx.Err() == nil {
+	if err := s.now().sessions.SweepEnds(ctx); err != nil && ctx.Err() == nil {
 		s.options.Log.Error("end of a stream not sent", "error", err)
 	}
 }
 
-// sweepSessions finishes the retirements of sessions that a process that died has begun, and reports
-// entries that wait for long.
+// sweepSessions finishes the retirements of sessions that a process that died has begun, and
+// reports entries that wait for long.
 func (s *System) sweepSessions(ctx context.Context) {
-	if err := s.sessions.Late(ctx); err != nil && ctx.Err() == nil {
+	if err := s.now().sessions.Late(ctx); err != nil && ctx.Err() == nil {
 		s.options.Log.Error("sessions not looked at", "error", err)
 	}
 	err := record.EachGroup(ctx, s.store, record.SessionsStream, s.passedOver, func(g *record.Group) error {
-		if err := s.sessions.Sweep(ctx, g.Key); err != nil && ctx.Err() == nil {
+		if err := s.now().sessions.Sweep(ctx, g.Key); err != nil && ctx.Err() == nil {
 			s.logGroup(ctx, slog.LevelError, "session not swept", g.Key, err)
 		}
 		return ctx.Err()
@@ -167,7 +167,7 @@ func (s *System) expire(ctx context.Context) (records, blobs int, err error) {
 	if records, err = s.expireRecords(ctx); err != nil {
 		return records, 0, err
 	}
-	for _, f := range s.files {
+	for _, f := range s.outputs() {
 		if _, err := f.Expire(ctx, expireBatch); err != nil {
 			return records, 0, fmt.Errorf("delete expired marks: %w", err)
 		}

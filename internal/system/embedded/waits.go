@@ -37,10 +37,11 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 
 // principals returns the principals that messages may have, as far as they are known.
 func (s *System) principals() []string {
-	if s.front.access == nil {
+	f := s.front.Load()
+	if f == nil || f.access == nil {
 		return nil
 	}
-	return s.front.access.Principals()
+	return f.access.Principals()
 }
 
 // message returns the state of a message whose group is known, or is in its token.

@@ -58,6 +58,10 @@ type Config struct {
 	Forward func(record.Handler) record.Handler
 	// Appended is [dedup.Config]'s. It may be nil.
 	Appended func(record.GroupKey)
+	// Before is the pipeline that this one replaces, in the same process. This one keeps its
+	// senders to destinations that have not changed, and for all others the failed tries. Defaults
+	// to none.
+	Before *Pipeline
 	// LogKeys writes the keys of messages to the log, beside their hashes.
 	LogKeys bool
 	// Watch defaults to [Unwatched].
@@ -83,6 +87,8 @@ type Pipeline struct {
 	streams []record.Stream
 	sources sources
 	patient map[string]*retry.Sender // the destinations, by name
+	// replacing has the steps of TakeOver.
+	replacing []func()
 }
 
 // New makes the engine of the configured and the declared streams. It receives nothing. The error

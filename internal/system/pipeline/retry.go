@@ -49,6 +49,11 @@ func (p *Pipeline) effectRetry(stream, to string) record.RetryPolicy {
 // byPolicy returns a sender that sends by the retry policy of the destination. It logs and
 // registers each failed try.
 func (p *Pipeline) byPolicy(name string, d config.Destination, inner record.Sender) record.Sender {
+	if s := p.before(name); s != nil {
+		p.replacing = append(p.replacing, func() { s.Replace(inner, d.Retry.Std()) })
+		p.patient[name] = s
+		return s
+	}
 	s := retry.New(inner, retry.Options{
 		Policy:  d.Retry.Std(),
 		Failed:  func(t retry.Try) { p.failed(name, &t) },

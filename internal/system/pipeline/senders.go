@@ -19,6 +19,10 @@ func (p *Pipeline) senders() (map[string]record.Sender, error) {
 	var errs []error
 	for _, name := range p.cfg.Config.DestinationNames() {
 		d := p.cfg.Config.Destinations[name]
+		if kept := p.kept(name, d); kept != nil {
+			senders[name], p.patient[name] = kept, kept
+			continue
+		}
 		sender, err := p.cfg.Open(name, d, func() (record.Sender, error) { return p.open(name, d) })
 		switch {
 		case err != nil:

@@ -84,13 +84,17 @@ type Handler struct {
 	decode  Decode
 	deferal Defer
 	options Options
-	tries   tries
+	tries   *tries
 }
 
 // New returns the function's handler.
 func New(engine Engine, decode Decode, deferal Defer, options Options) *Handler {
-	return &Handler{engine: engine, decode: decode, deferal: deferal, options: options.withDefaults()}
+	return &Handler{engine: engine, decode: decode, deferal: deferal, options: options.withDefaults(), tries: &tries{}}
 }
+
+// Continue makes the handler go on with the counts of one that it replaces in the same process. It
+// must be called before the handler is used.
+func (h *Handler) Continue(before *Handler) { h.tries = before.tries }
 
 // Handle processes one batch; it is a [queue.Handler]. In a first-in-first-out group, the
 // deliveries after one that is to be retried are retried too.
