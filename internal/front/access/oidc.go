@@ -163,8 +163,8 @@ func (k watchedKeys) VerifySignature(ctx context.Context, token string) ([]byte,
 }
 
 // cachedAnswers repeats the last answer to a URL for some time: a failure for [failedFor], or for
-// last if that is shorter. Without it, everybody could make this server ask the issuer for its keys,
-// with tokens that name keys that do not exist.
+// last if that is shorter. Without it, everybody could make this server ask the issuer for its
+// keys, with tokens that name keys that do not exist.
 type cachedAnswers struct {
 	next http.RoundTripper
 	last time.Duration
