@@ -45,7 +45,7 @@ func (w *watcher) String() string {
 // manager is the socket of a service manager.
 func manager(t *testing.T) (path string, next func() string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "once") // the path of t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "once") //nolint:usetesting // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,9 +96,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	write(configured(a.URL, ""))
 	socket, told := manager(t)
 	log := &watcher{}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	cmd := command(ctx, "serve", "--listen", "127.0.0.1:0")
+	cmd := command(t.Context(), "serve", "--listen", "127.0.0.1:0")
 	cmd.Dir, cmd.Stderr = dir, log
 	// systemd sets WATCHDOG_PID to the process that it starts; without it, every process is meant
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=400000")
