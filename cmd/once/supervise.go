@@ -18,6 +18,7 @@ import (
 // A running server can take another configuration, and says whether it is alive.
 type running interface {
 	Reconfigure(ctx context.Context, c *config.Config) (changed []string, err error)
+	Reload() error
 	Alive(ctx context.Context) error
 }
 
@@ -93,6 +94,12 @@ func (v *supervisor) reload(ctx context.Context, s running) {
 			v.options.Log.Error("configuration not reloaded, the old one stays: restart to apply", "fields", strings.Join(needed.Fields, ", "))
 		} else {
 			v.options.Log.Error("configuration not reloaded, the old one stays", "error", err)
+		}
+		// A removed key must stop working, even if once.yaml has a mistake.
+		if err := s.Reload(); err != nil {
+			v.options.Log.Error("keys or certificates not read again, the old ones stay", "error", err)
+		} else {
+			v.options.Log.Info("keys and certificates were read again")
 		}
 	}
 	v.notify(daemon.SdNotifyReady + "\nSTATUS=" + status)

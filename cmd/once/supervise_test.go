@@ -160,6 +160,75 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	}
 }
 
+// TestServeReadsKeysAgainIfTheConfigurationHasAMistake removes a key, and reloads with a
+// configuration that is refused.
+func TestServeReadsKeysAgainIfTheConfigurationHasAMistake(t *testing.T) {
+	const stays, removed = "0123456789abcdef0123456789", "fedcba9876543210fedcba9876"
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const valid = "streams: {orders: {}}\nserver: {auth: {keys: 'file:keys.txt'}}\n"
+	write("once.yaml", valid)
+	log := &watcher{}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	write("keys.txt", "shop "+stays+"\nuntil "+removed+"\n")
+	cmd := command(ctx, "serve", "--listen", "127.0.0.1:0")
+	cmd.Dir, cmd.Stderr = dir, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait()
+	}()
+	awaitText(t, "msg=ready url=", log.String)
+	_, rest, _ := strings.Cut(log.String(), "msg=ready url=")
+	url, _, _ := strings.Cut(rest, " ")
+	status := func(key string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/streams/orders/messages/none", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	reads := 0
+	reload := func(yaml, keys string) {
+		t.Helper()
+		write("once.yaml", yaml)
+		write("keys.txt", keys)
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		reads++
+		awaitText(t, strconv.Itoa(reads), func() string { return strconv.Itoa(strings.Count(log.String(), "read again")) })
+	}
+	for name, mistaken := range map[string]string{"unknown field": valid + "destinatoins: {}\n", "needs a restart": valid + "name: other\n"} {
+		reload(valid, "shop "+stays+"\nuntil "+removed+"\n")
+		if got := status(removed); got != http.StatusNotFound {
+			t.Fatalf("%s: a key that is listed got %d", name, got)
+		}
+		reload(mistaken, "shop "+stays+"\n")
+		if got := status(removed); got != http.StatusUnauthorized {
+			t.Errorf("%s: a key that was removed got %d, want 401: %s", name, got, log)
+		}
+		if got := status(stays); got != http.StatusNotFound {
+			t.Errorf("%s: a key that is listed still got %d", name, got)
+		}
+	}
+}
+
 // TestTheWatchdogIsServedWhileTheSystemMakesProgress supervises a system that stops to.
 func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 	socket, _ := manager(t)
@@ -210,6 +279,8 @@ type stalling struct {
 }
 
 func (s *stalling) Reconfigure(context.Context, *config.Config) ([]string, error) { return nil, nil }
+
+func (s *stalling) Reload() error { return nil }
 
 func (s *stalling) Alive(context.Context) error {
 	s.told.Add(1)
