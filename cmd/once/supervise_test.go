@@ -45,7 +45,7 @@ func (w *watcher) String() string {
 // manager is the socket of a service manager.
 func manager(t *testing.T) (path string, next func() string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "once") // the path of t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "once") //nolint:usetesting // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	write(configured(a.URL, ""))
 	socket, told := manager(t)
 	log := &watcher{}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := command(ctx, "serve", "--listen", "127.0.0.1:0")
 	cmd.Dir, cmd.Stderr = dir, log
@@ -110,6 +110,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	if got := told(); got != "READY=1" {
 		t.Fatalf("told %q, want READY=1: %s", got, log)
 	}
+	awaitText(t, " auth=", log.String) // on the same line, after the address
 	_, rest, _ := strings.Cut(log.String(), "url=")
 	url, _, _ := strings.Cut(rest, " ")
 	c, err := client.New(url, client.Options{})

@@ -132,7 +132,7 @@ func (d *differences) compare(at []string, a, b reflect.Value) {
 		return
 	default:
 	}
-	if x, y := a.Interface(), b.Interface(); !reflect.DeepEqual(x, y) && !(a.Kind() == reflect.Slice && a.Len()+b.Len() == 0) {
+	if x, y := a.Interface(), b.Interface(); !reflect.DeepEqual(x, y) && (a.Kind() != reflect.Slice || a.Len()+b.Len() > 0) {
 		d.add(at, "")
 	}
 }
