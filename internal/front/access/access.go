@@ -29,6 +29,9 @@ type Options struct {
 	// Refresh is how long the keys of an issuer are used before a token with an unknown key makes
 	// the server ask again. Defaults to 10 s.
 	Refresh time.Duration
+	// Again is how long a key is used at most that the issuer has removed, while it answers.
+	// Defaults to 1 h.
+	Again time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log gets a line for refused requests, at most a few a second, without keys. Defaults to
@@ -54,6 +57,9 @@ func Open(o Options) (*Access, error) {
 	if o.Refresh == 0 {
 		o.Refresh = keysFor
 	}
+	if o.Again == 0 {
+		o.Again = keysUntil
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -62,7 +68,7 @@ func Open(o Options) (*Access, error) {
 		return nil, err
 	}
 	if a.authenticates() && o.Config.Auth.OIDC != nil {
-		a.issuer = openIssuer(*o.Config.Auth.OIDC, o.Refresh, o.Now, o.Log)
+		a.issuer = openIssuer(*o.Config.Auth.OIDC, &o)
 	}
 	return a, nil
 }

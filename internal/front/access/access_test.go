@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +31,25 @@ type world struct {
 	access *access.Access
 	server *httptest.Server
 	list   string // the file
-	log    bytes.Buffer
+	log    lines
+}
+
+// lines is the log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newWorld(t *testing.T, c *config.Server, list string) *world {
@@ -40,12 +59,18 @@ func newWorld(t *testing.T, c *config.Server, list string) *world {
 
 func newWorldOf(t *testing.T, c *config.Server, list string, refresh time.Duration) *world {
 	t.Helper()
+	return newWorldBy(t, c, list, access.Options{Refresh: refresh})
+}
+
+func newWorldBy(t *testing.T, c *config.Server, list string, o access.Options) *world {
+	t.Helper()
 	w := &world{t: t, list: filepath.Join(t.TempDir(), "keys")}
 	w.write(list)
 	if c.Auth != nil && c.Auth.Keys == "file" {
 		c.Auth.Keys = config.Secret("file:" + w.list)
 	}
-	a, err := access.Open(access.Options{Config: c, Streams: []string{"orders", "chat"}, Refresh: refresh, Log: slog.New(slog.NewTextHandler(&w.log, nil))})
+	o.Config, o.Streams, o.Log = c, []string{"orders", "chat"}, slog.New(slog.NewTextHandler(&w.log, nil))
+	a, err := access.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (a *Access) Next(c *config.Server, streams []string) (*Access, error) {
 	case a.issuer != nil && *a.options.Config.Auth.OIDC == *c.Auth.OIDC:
 		next.issuer = a.issuer
 	default:
-		next.issuer = openIssuer(*c.Auth.OIDC, o.Refresh, o.Now, o.Log)
+		next.issuer = openIssuer(*c.Auth.OIDC, &o)
 	}
 	return next, nil
 }
