@@ -29,8 +29,10 @@ func (a *Access) Next(c *config.Server, streams []string) (*Access, error) {
 	return next, nil
 }
 
-// Replaced closes the issuer, unless the next access uses it.
+// Replaced closes the issuer, unless the next access uses it. Requests that last are checked by the
+// next access from now on.
 func (a *Access) Replaced(next *Access) {
+	a.next.Store(next)
 	if a.issuer != nil && a.issuer != next.issuer {
 		a.issuer.close()
 	}

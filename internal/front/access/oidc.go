@@ -136,7 +136,7 @@ func (i *issuer) caller(ctx context.Context, token string) (Caller, error) {
 	if name == "" {
 		return Caller{}, errors.New("token has no claim for the principal")
 	}
-	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == ""}
+	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == "", issuer: i, expires: checked.Expiry}
 	if !c.All {
 		c.Streams = texts(claims[i.config.Streams])
 	}
