@@ -32,16 +32,16 @@ type supervisor struct {
 	ready   chan struct{} // closed when the server is ready
 }
 
-// supervised returns a supervisor. From now on, SIGHUP does not end the process.
+// supervised returns a supervisor. From now on, SIGHUP never ends the process.
 func supervised(o serverOptions, load func() (*config.Config, error)) *supervisor {
 	v := &supervisor{options: o, load: load, hangups: make(chan os.Signal, 1), ready: make(chan struct{})}
 	signal.Notify(v.hangups, syscall.SIGHUP)
 	return v
 }
 
-// run supervises a server until ended is closed. The server drains when ctx ends.
+// run supervises a server until ended is closed. The server drains when ctx ends. SIGHUP stays
+// caught after that: it must not end the process while the database is closed.
 func (v *supervisor) run(ctx context.Context, s running, ended <-chan struct{}) {
-	defer signal.Stop(v.hangups)
 	select {
 	case <-v.ready:
 		v.notify(daemon.SdNotifyReady)
@@ -98,6 +98,7 @@ func (v *supervisor) reload(ctx context.Context, s running) {
 		} else {
 			v.options.Log.Error("configuration not reloaded, the old one stays", "error", err)
 		}
+		// A removed key must stop working, even if once.yaml has a mistake.
 		if err := s.Reload(); err != nil {
 			v.options.Log.Error("keys or certificates not read again, the old ones stay", "error", err)
 		} else {

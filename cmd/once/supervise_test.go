@@ -275,6 +275,20 @@ func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 	}
 }
 
+// TestAHangupAtTheEndDoesNotEndTheProcess sends SIGHUP when the server has ended, but not yet the
+// process. Without a handler, this process ends.
+func TestAHangupAtTheEndDoesNotEndTheProcess(t *testing.T) {
+	v := supervised(serverOptions{Log: slog.New(slog.DiscardHandler)}, nil)
+	close(v.ready)
+	ended := make(chan struct{})
+	close(ended)
+	v.run(t.Context(), &stalling{}, ended)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-v.hangups
+}
+
 // stalling is a server that makes no progress when it is told so.
 type stalling struct {
 	stalled atomic.Bool

@@ -17,7 +17,7 @@ func reloadable() []string {
 	return []string{
 		"destinations/*",
 		"streams/*/destinations", "streams/*/direct", "streams/*/gap", "streams/*/held", "streams/*/limits", "streams/*/log/retain", "streams/*/retention", "streams/*/retry",
-		"server/auth", "server/admin/key", "server/cors", "server/hosts", "server/rate", "server/tls/*",
+		"server/auth/*", "server/admin/key", "server/cors", "server/hosts", "server/rate", "server/tls/*",
 	}
 }
 
@@ -62,6 +62,10 @@ func (f *difference) restart(from, to *config.Config) (why string, needed bool) 
 		if ok, _ := path.Match(pattern, escaped(f.at[:depth])); ok {
 			return f.identities(from, to)
 		}
+	}
+	if f.String() == "server.auth (added)" || f.String() == "server.auth (removed)" {
+		// half a file, without its end, must not open a server to everybody
+		return ": messages get other identities, so that a retry would be a new message", true
 	}
 	return "", true
 }

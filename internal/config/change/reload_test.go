@@ -62,6 +62,8 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		{"stream: next}}", "stream: orders}}", "ingress.s3.stream", "ingress.s3.stream"},
 		{"name: eu", "name: eu\nrestores: [2026-01-02T03:04:05Z]", "restores", "restores"},
 		{":8443", ":8444", "server.listen", "server.listen"},
+		{"  auth: {keys: \"env:A\"}\n", "", "server.auth (removed)", "server.auth (removed): messages get other identities, so that a retry would be a new message"},
+		{"  auth: {keys: \"env:A\"}\n", "  auth: {keys: \"env:B\", oidc: {issuer: \"https://id.example\", audience: a}}\n", "server.auth.keys, server.auth.oidc (added)", ""},
 		{":9444", ":9445", "server.admin.listen", "server.admin.listen"},
 		{":9444\", key: \"env:A\"", ":9444\", key: \"env:B\"", "server.admin.key", ""},
 		{"console: read", "console: write", "server.console", "server.console"},
