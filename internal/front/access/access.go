@@ -39,11 +39,11 @@ type Options struct {
 // Access decides who may call. It is safe for concurrent use.
 type Access struct {
 	options  Options
-	keys     atomic.Pointer[[]key]             // nil if there is no list of keys
-	operator atomic.Pointer[[sha256.Size]byte] // of operators, hashed; nil without a key
-	issuer   *issuer                           // nil if there is none
-	limiter  *limiter
-	noted    *rate.Limiter // lines in the log
+	keys      atomic.Pointer[[]key]               // nil if there is no list of keys
+	operators atomic.Pointer[[][sha256.Size]byte] // their keys, hashed; nil without keys
+	issuer    *issuer                             // nil if there is none
+	limiter   *limiter
+	noted     *rate.Limiter // lines in the log
 }
 
 // Open reads the keys, and begins to ask the issuer for its metadata.
@@ -76,12 +76,12 @@ func (a *Access) Close() {
 
 func (a *Access) authenticates() bool { return a.options.Config.Auth != nil }
 
-// Reload reads the list of keys and the key of operators again. If one of them has a mistake, both
+// Reload reads the list of keys and the keys of operators again. If one of them has a mistake, both
 // stay as they were.
 func (a *Access) Reload() error {
 	c := a.options.Config
 	var keys *[]key
-	var operator *[sha256.Size]byte
+	var operators *[][sha256.Size]byte
 	if c.Auth != nil && c.Auth.Keys != "" {
 		text, err := c.Auth.Keys.ResolveLines()
 		if err != nil {
@@ -94,18 +94,18 @@ func (a *Access) Reload() error {
 		keys = &list
 	}
 	if c.Admin != nil {
-		secret, err := c.Admin.Key.Resolve()
+		text, err := c.Admin.Key.ResolveLines()
 		if err != nil {
 			return fmt.Errorf("read server.admin.key: %w", err)
 		}
-		if len(secret) < config.MinKey || !visible(secret) {
-			return fmt.Errorf("read server.admin.key: it must be one line of at least %d visible ASCII characters: make one with openssl rand -hex 32", config.MinKey)
+		list, err := parseOperators(text)
+		if err != nil {
+			return fmt.Errorf("read server.admin.key: %w", err)
 		}
-		hash := sha256.Sum256([]byte(secret))
-		operator = &hash
+		operators = &list
 	}
 	a.keys.Store(keys)
-	a.operator.Store(operator)
+	a.operators.Store(operators)
 	return nil
 }
 
@@ -124,10 +124,17 @@ func (a *Access) Principals() []string {
 	return out
 }
 
-// Operator reports whether a secret is the key of operators.
+// Operator reports whether a secret is a key of operators.
 func (a *Access) Operator(secret string) bool {
-	want, hash := a.operator.Load(), sha256.Sum256([]byte(secret))
-	return want != nil && subtle.ConstantTimeCompare(want[:], hash[:]) == 1
+	keys, hash := a.operators.Load(), sha256.Sum256([]byte(secret))
+	if keys == nil {
+		return false
+	}
+	found := 0
+	for i := range *keys { // all of them, so that the time does not depend on the secret
+		found |= subtle.ConstantTimeCompare((*keys)[i][:], hash[:])
+	}
+	return found == 1
 }
 
 // Handler lets those requests through to next that may be served.
@@ -233,7 +240,7 @@ func (a *Access) note(r *http.Request, why string) {
 // console lets operators to the console. They give their key as a password, with any user name. If
 // there is no such key, the console is open if nothing else authenticates callers.
 func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if a.operator.Load() == nil {
+	if a.operators.Load() == nil {
 		if a.authenticates() {
 			problem.New(problem.UnknownRoute, "").Write(w, "")
 			return
