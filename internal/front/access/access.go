@@ -34,11 +34,25 @@ type Options struct {
 	// Log gets a line for refused requests, at most a few a second, without keys. Defaults to
 	// discarding.
 	Log *slog.Logger
+	// Denied is called for each request that is refused, with one of the reasons below. Defaults to
+	// nothing.
+	Denied func(reason string)
 }
+
+// Why a request is refused, for metrics.
+const (
+	DeniedUnauthorized = "unauthorized" // 401: no key or token, or an unknown one
+	DeniedOperator     = "operator"     // 401: no key of operators, or an unknown one
+	DeniedForbidden    = "forbidden"    // 403: the key or token is not for this stream, or not for metrics
+	DeniedSQS          = "sqs"          // 403: the SQS protocol, while callers are authenticated
+	DeniedHost         = "host"         // 403: the Host is not a name of this server
+	DeniedOrigin       = "origin"       // 403: a web page of another origin
+	DeniedRate         = "rate-limited" // 429: too many requests of one caller
+)
 
 // Access decides who may call. It is safe for concurrent use.
 type Access struct {
-	options  Options
+	options   Options
 	keys      atomic.Pointer[[]key]               // nil if there is no list of keys
 	operators atomic.Pointer[[][sha256.Size]byte] // their keys, hashed; nil without keys
 	issuer    *issuer                             // nil if there is none
@@ -56,6 +70,9 @@ func Open(o Options) (*Access, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Denied == nil {
+		o.Denied = func(string) {}
 	}
 	a := &Access{options: o, limiter: newLimiter(o.Config.Rate, o.Now), noted: rate.NewLimiter(1, 10)}
 	if err := a.Reload(); err != nil {
@@ -142,6 +159,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// First, because such a request is recognized by a header, whatever its path.
 		if sqsapi.Handles(r) && a.authenticates() {
+			a.options.Denied(DeniedSQS)
 			refuseSQS(w)
 			return
 		}
@@ -160,16 +178,18 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 		}
 		if wait, ok := a.limiter.take(bucketOf(r, c)); !ok {
 			a.note(r, "too many requests")
+			a.options.Denied(DeniedRate)
 			p := problem.New(problem.RateLimited, "This caller has sent more requests than the server takes from one. Repeat the request later under the same key.")
 			p.RetryAfter = wait
 			p.Write(w, "")
 			return
 		}
 		if r.URL.Path == "/metrics" && !c.All {
+			a.options.Denied(DeniedForbidden)
 			problem.New(problem.Forbidden, "The metrics are those of all streams, and this key or token is for some of them.").Write(w, "")
 			return
 		}
-		next.ServeHTTP(w, with(r, c))
+		next.ServeHTTP(w, with(r, c, a.options.Denied))
 	})
 }
 
@@ -225,6 +245,7 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		p.Write(w, "")
 		return
 	}
+	a.options.Denied(DeniedUnauthorized)
 	w.Header().Set("WWW-Authenticate", `Bearer realm="once"`)
 	problem.New(problem.Unauthorized, "Send a valid key or token, as Authorization: Bearer KEY, or as X-Api-Key: KEY.").Write(w, "")
 }
@@ -253,6 +274,7 @@ func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	a.note(r, "no key of operators, or a wrong one, for the console")
+	a.options.Denied(DeniedOperator)
 	w.Header().Set("WWW-Authenticate", `Basic realm="once console", charset="UTF-8"`)
 	problem.New(problem.Unauthorized, "The console asks for the key of operators as the password, with any user name.").Write(w, "")
 }
