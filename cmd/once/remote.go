@@ -126,14 +126,15 @@ func (a *app) adminKey(o *remoteOptions) (string, error) {
 		}
 		text = string(data)
 	}
-	keys := strings.Fields(text)
-	if len(keys) == 0 && o.keyFile != "" {
-		return "", &exitError{exitUsage, fmt.Errorf("read key: %s is empty", o.keyFile)}
+	for line := range strings.Lines(text) {
+		if key := strings.TrimSpace(line); key != "" && !strings.HasPrefix(key, "#") {
+			return key, nil
+		}
 	}
-	if len(keys) == 0 {
-		return "", nil
+	if o.keyFile != "" {
+		return "", &exitError{exitUsage, fmt.Errorf("read key: %s has no key", o.keyFile)}
 	}
-	return keys[0], nil
+	return "", nil
 }
 
 // authorities returns the authorities of this machine and those of a file, or nil for the former.

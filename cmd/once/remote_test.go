@@ -75,6 +75,10 @@ func TestWhatKeepsAnOperatorOutIsSaid(t *testing.T) {
 	if err := os.WriteFile(key, []byte("a-key-of-another-server\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	several := filepath.Join(t.TempDir(), "several")
+	if err := os.WriteFile(several, []byte("# since March\n"+operatorKey+"\nthe-key-before-this-one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	for name, c := range map[string]struct {
@@ -85,6 +89,7 @@ func TestWhatKeepsAnOperatorOutIsSaid(t *testing.T) {
 	}{
 		"no key":              {"show --url " + url, "", exitUsage, "set ONCE_ADMIN_KEY, or name a file that has it with --admin-key-file"},
 		"a wrong key":         {"show --url " + url + " --admin-key-file " + key, operatorKey, exitRefused, "does not know this key"},
+		"nothing: two keys":   {"show --url " + url + " --admin-key-file " + several, "", exitOK, ""},
 		"the public address":  {"sweep --url " + w.url, operatorKey, exitUsage, "is not the address of an admin API"},
 		"no server":           {"sweep --url " + closed.URL, operatorKey, exitAway, "no admin API answers at"},
 		"a missing file":      {"show --url " + url + " --admin-key-file nowhere", operatorKey, exitUsage, "read key: open nowhere"},

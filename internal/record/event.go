@@ -8,7 +8,7 @@ type Event struct {
 	Stream string
 	Count  int
 	Age    time.Duration // of EventGap, EventPending and, for its duration, EventAccepted
-	Reason Reason        // of EventRejected
+	Reason Reason        // of EventRejected and EventDenied
 }
 
 // EventName is the kind of an event.
@@ -38,6 +38,10 @@ const (
 	EventReplayed EventName = "replayed" // a repetition
 	EventRefused  EventName = "refused"  // by an answer that blames the request
 	EventFailed   EventName = "failed"   // by a failure of the system: 500 or 503
+
+	// EventDenied counts requests to a server that are refused before their content matters: their
+	// caller is not known, may not do this, or sends too many. The reason says which.
+	EventDenied EventName = "denied"
 
 	EventStopped    EventName = "stopped"     // a session whose entry has failed too often
 	EventTakeover   EventName = "takeover"    // a session taken from a holder that had not released it

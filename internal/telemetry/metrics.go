@@ -9,9 +9,28 @@ const Namespace = "Once"
 // and region share their metrics.
 const EnvNamespace = "ONCE_METRICS_NAMESPACE"
 
-// Dimension is the only dimension of the metrics. Each metric is reported without it too, for the
-// whole system.
+// Dimension is the dimension of all metrics but [MetricDenied]. Each metric is reported without it
+// too, for the whole system.
 const Dimension = "stream"
+
+// dimensionReason is the dimension of MetricDenied: its requests often name no stream.
+const dimensionReason = "reason"
+
+// DimensionOf returns the dimension of a metric.
+func DimensionOf(metric string) string {
+	if metric == MetricDenied {
+		return dimensionReason
+	}
+	return Dimension
+}
+
+// DimensionValue returns the value of the dimension of a metric for an event.
+func DimensionValue(e *record.Event, metric string) string {
+	if metric == MetricDenied {
+		return string(e.Reason)
+	}
+	return e.Stream
+}
 
 // The metrics. Counts are sums, in the unit Count; ages are maxima, in Seconds.
 const (
@@ -35,6 +54,7 @@ const (
 	MetricRefused       = "Refused"
 	MetricFailed        = "Failed"
 	MetricAcceptTime    = "AcceptTime"
+	MetricDenied        = "Denied" // by reason; only a server denies requests
 
 	MetricSessionStopped = "SessionStopped"
 	MetricTakeover       = "Takeover"
@@ -62,7 +82,7 @@ func Unit(metric string) string {
 func Metrics() []string {
 	return []string{
 		MetricProcessed, MetricDuplicate, MetricHeld, MetricRejected, MetricKeyReuse, MetricUnknown, MetricRetried, MetricConflict, MetricPublished,
-		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricHandlerFailed, MetricAccepted, MetricReplayed, MetricRefused, MetricFailed, MetricAcceptTime,
+		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricHandlerFailed, MetricAccepted, MetricReplayed, MetricRefused, MetricFailed, MetricAcceptTime, MetricDenied,
 		MetricSessionStopped, MetricTakeover, MetricEndWaits, MetricUnreadLate,
 	}
 }
@@ -123,6 +143,8 @@ func ofRequests(e record.EventName) []string {
 		return []string{MetricRefused}
 	case record.EventFailed:
 		return []string{MetricFailed}
+	case record.EventDenied:
+		return []string{MetricDenied}
 	default:
 		return nil
 	}

@@ -26,6 +26,8 @@ func OTelUnit(metric string) string {
 		return "s"
 	case metric == MetricHandlerFailed:
 		return "{run}"
+	case metric == MetricDenied:
+		return "{request}"
 	case metric == MetricConflict:
 		return "{commit}"
 	case metric == MetricSkipped:

@@ -15,6 +15,7 @@ func TestAMetricHasANameAndAUnitInOpenTelemetry(t *testing.T) {
 		telemetry.MetricProcessed:    {"once.processed", "{message}"},
 		telemetry.MetricDeadLettered: {"once.dead_lettered", "{message}"},
 		telemetry.MetricTakeover:     {"once.takeover", "{session}"},
+		telemetry.MetricDenied:       {"once.denied", "{request}"},
 		telemetry.MetricUnreadLate:   {"once.unread_late", "{log}"},
 	} {
 		if got := telemetry.OTelName(metric); got != want[0] {

@@ -43,17 +43,31 @@ type Options struct {
 	// Log gets a line for refused requests, at most a few a second, without keys. Defaults to
 	// discarding.
 	Log *slog.Logger
+	// Denied is called for each request that is refused, with one of the reasons below. Defaults to
+	// nothing.
+	Denied func(reason string)
 }
+
+// Why a request is refused, for metrics.
+const (
+	DeniedUnauthorized = "unauthorized" // 401: no key or token, or an unknown one
+	DeniedOperator     = "operator"     // 401: no key of operators, or an unknown one
+	DeniedForbidden    = "forbidden"    // 403: the key or token is not for this stream, or not for metrics
+	DeniedSQS          = "sqs"          // 403: the SQS protocol, while callers are authenticated
+	DeniedHost         = "host"         // 403: the Host is not a name of this server
+	DeniedOrigin       = "origin"       // 403: a web page of another origin
+	DeniedRate         = "rate-limited" // 429: too many requests of one caller
+)
 
 // Access decides who may call. It is safe for concurrent use.
 type Access struct {
-	options  Options
-	keys     atomic.Pointer[[]key]             // nil if there is no list of keys
-	operator atomic.Pointer[[sha256.Size]byte] // of operators, hashed; nil without a key
-	issuer   *issuer                           // nil if there is none
-	limiter  *limiter
-	noted    *rate.Limiter          // lines in the log
-	next     atomic.Pointer[Access] // which has replaced this one; nil if none has
+	options   Options
+	keys      atomic.Pointer[[]key]               // nil if there is no list of keys
+	operators atomic.Pointer[[][sha256.Size]byte] // their keys, hashed; nil without keys
+	issuer    *issuer                             // nil if there is none
+	limiter   *limiter
+	noted     *rate.Limiter          // lines in the log
+	next      atomic.Pointer[Access] // which has replaced this one; nil if none has
 }
 
 // Open reads the keys, and begins to ask the issuer for its metadata.
@@ -72,6 +86,9 @@ func Open(o Options) (*Access, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Denied == nil {
+		o.Denied = func(string) {}
 	}
 	a := &Access{options: o, limiter: newLimiter(o.Config.Rate, o.Now), noted: rate.NewLimiter(1, 10)}
 	if err := a.Reload(); err != nil {
@@ -92,12 +109,12 @@ func (a *Access) Close() {
 
 func (a *Access) authenticates() bool { return a.options.Config.Auth != nil }
 
-// Reload reads the list of keys and the key of operators again. If one of them has a mistake, both
+// Reload reads the list of keys and the keys of operators again. If one of them has a mistake, both
 // stay as they were.
 func (a *Access) Reload() error {
 	c := a.options.Config
 	var keys *[]key
-	var operator *[sha256.Size]byte
+	var operators *[][sha256.Size]byte
 	if c.Auth != nil && c.Auth.Keys != "" {
 		text, err := c.Auth.Keys.ResolveLines()
 		if err != nil {
@@ -110,18 +127,18 @@ func (a *Access) Reload() error {
 		keys = &list
 	}
 	if c.Admin != nil {
-		secret, err := c.Admin.Key.Resolve()
+		text, err := c.Admin.Key.ResolveLines()
 		if err != nil {
 			return fmt.Errorf("read server.admin.key: %w", err)
 		}
-		if len(secret) < config.MinKey || !visible(secret) {
-			return fmt.Errorf("read server.admin.key: it must be one line of at least %d visible ASCII characters: make one with openssl rand -hex 32", config.MinKey)
+		list, err := parseOperators(text)
+		if err != nil {
+			return fmt.Errorf("read server.admin.key: %w", err)
 		}
-		hash := sha256.Sum256([]byte(secret))
-		operator = &hash
+		operators = &list
 	}
 	a.keys.Store(keys)
-	a.operator.Store(operator)
+	a.operators.Store(operators)
 	return nil
 }
 
@@ -140,10 +157,17 @@ func (a *Access) Principals() []string {
 	return out
 }
 
-// Operator reports whether a secret is the key of operators.
+// Operator reports whether a secret is a key of operators.
 func (a *Access) Operator(secret string) bool {
-	want, hash := a.operator.Load(), sha256.Sum256([]byte(secret))
-	return want != nil && subtle.ConstantTimeCompare(want[:], hash[:]) == 1
+	keys, hash := a.operators.Load(), sha256.Sum256([]byte(secret))
+	if keys == nil {
+		return false
+	}
+	found := 0
+	for i := range *keys { // all of them, so that the time does not depend on the secret
+		found |= subtle.ConstantTimeCompare((*keys)[i][:], hash[:])
+	}
+	return found == 1
 }
 
 // Handler lets those requests through to next that may be served.
@@ -151,6 +175,7 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// First, because such a request is recognized by a header, whatever its path.
 		if sqsapi.Handles(r) && a.authenticates() {
+			a.options.Denied(DeniedSQS)
 			refuseSQS(w)
 			return
 		}
@@ -170,16 +195,18 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 		}
 		if wait, ok := a.limiter.take(bucketOf(r, c)); !ok {
 			a.note(r, "too many requests")
+			a.options.Denied(DeniedRate)
 			p := problem.New(problem.RateLimited, "This caller has sent more requests than the server takes from one. Repeat the request later under the same key.")
 			p.RetryAfter = wait
 			p.Write(w, "")
 			return
 		}
 		if r.URL.Path == "/metrics" && !c.All {
+			a.options.Denied(DeniedForbidden)
 			problem.New(problem.Forbidden, "The metrics are those of all streams, and this key or token is for some of them.").Write(w, "")
 			return
 		}
-		r = with(r, c)
+		r = with(r, c, a.options.Denied)
 		a.serve(w, r, next, func(now *Access) bool { return now.still(r.Context(), secret, c) })
 	})
 }
@@ -295,6 +322,7 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		p.Write(w, "")
 		return
 	}
+	a.options.Denied(DeniedUnauthorized)
 	w.Header().Set("WWW-Authenticate", `Bearer realm="once"`)
 	problem.New(problem.Unauthorized, "Send a valid key or token, as Authorization: Bearer KEY, or as X-Api-Key: KEY.").Write(w, "")
 }
@@ -310,7 +338,7 @@ func (a *Access) note(r *http.Request, why string) {
 // console lets operators to the console. They give their key as a password, with any user name. If
 // there is no such key, the console is open if nothing else authenticates callers.
 func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if a.operator.Load() == nil {
+	if a.operators.Load() == nil {
 		if a.authenticates() {
 			problem.New(problem.UnknownRoute, "").Write(w, "")
 			return
@@ -323,6 +351,7 @@ func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	a.note(r, "no key of operators, or a wrong one, for the console")
+	a.options.Denied(DeniedOperator)
 	w.Header().Set("WWW-Authenticate", `Basic realm="once console", charset="UTF-8"`)
 	problem.New(problem.Unauthorized, "The console asks for the key of operators as the password, with any user name.").Write(w, "")
 }

@@ -275,6 +275,47 @@ func TestTheConsoleAsksForTheKeyOfOperators(t *testing.T) {
 	w.is("the API of a server with no other keys", w.get("/v1/streams"), 200, " may use orders,chat")
 }
 
+func TestOperatorsHaveSeveralKeysWhileOneIsRotated(t *testing.T) {
+	const next = "adm-fedcba9876543210"
+	file := filepath.Join(t.TempDir(), "admin")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(adminKey + "\n")
+	a, err := access.Open(access.Options{Config: &config.Server{Admin: &config.Admin{Key: config.Secret("file:" + file)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	for _, c := range []struct {
+		text      string
+		old, next bool
+		mistake   string
+	}{
+		{adminKey + "\n", true, false, ""},
+		{"# both\n\n" + adminKey + "\r\n " + next + " \n", true, true, ""},
+		{adminKey + "\n" + next + "\ntoo short\n", true, true, "line 3"},
+		{adminKey + " " + next, true, true, "line 1"},
+		{"# " + next + "\n", true, true, "there is no key"},
+		{next, false, true, ""},
+	} {
+		write(c.text)
+		err := a.Reload()
+		if (err != nil) != (c.mistake != "") || err != nil && (!strings.Contains(err.Error(), c.mistake) || strings.Contains(err.Error(), next)) {
+			t.Errorf("%q: got %v, want an error with %q and without a key", c.text, err, c.mistake)
+		}
+		if old, also := a.Operator(adminKey), a.Operator(next); old != c.old || also != c.next {
+			t.Errorf("%q: the old key is taken: %t, the new one: %t; want %t and %t", c.text, old, also, c.old, c.next)
+		}
+		if a.Operator("") || a.Operator(adminKey+"\n"+next) || a.Operator("# both") {
+			t.Errorf("%q: a text that is no key is taken", c.text)
+		}
+	}
+}
+
 func TestTheSQSProtocolIsRefusedWhileCallersAreAuthenticatedWhateverItsPath(t *testing.T) {
 	t.Setenv("ONCE_TEST_ADMIN", adminKey)
 	w := newWorld(t, &config.Server{Auth: &config.Auth{Keys: "file"}, Admin: &config.Admin{Key: "env:ONCE_TEST_ADMIN"}}, "ann "+annsKey+"\n")

@@ -30,15 +30,21 @@ func (c Caller) may(stream string) bool { return c.All || slices.Contains(c.Stre
 
 type callerKey struct{}
 
-func with(r *http.Request, c Caller) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
+// A known caller is in the context of a request.
+type known struct {
+	Caller
+	denied func(reason string) // counts the request as refused
+}
+
+func with(r *http.Request, c Caller, denied func(reason string)) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, known{c, denied}))
 }
 
 // of returns the caller of a request. If nothing authenticates callers, that is nobody, who may use
 // every stream.
 func of(r *http.Request) Caller {
-	if c, ok := r.Context().Value(callerKey{}).(Caller); ok {
-		return c
+	if c, ok := r.Context().Value(callerKey{}).(known); ok {
+		return c.Caller
 	}
 	return Caller{All: true}
 }
@@ -55,6 +61,9 @@ func Principal(r *http.Request) (string, error) { return of(r).Principal, nil }
 func Allow(r *http.Request, stream string) error {
 	if of(r).may(stream) {
 		return nil
+	}
+	if c, ok := r.Context().Value(callerKey{}).(known); ok {
+		c.denied(DeniedForbidden)
 	}
 	return problem.New(problem.Forbidden, "This key or token is not for this stream.")
 }

@@ -76,6 +76,27 @@ func parseKey(line string, streams []string) (key, error) {
 	return k, nil
 }
 
+// parseOperators reads the keys of operators, one on each line, and returns their hashes. Errors name
+// the line and never a key.
+func parseOperators(text string) (keys [][sha256.Size]byte, err error) {
+	at := 0
+	for line := range strings.Lines(text) {
+		at++
+		secret := strings.TrimSpace(line)
+		if secret == "" || strings.HasPrefix(secret, "#") {
+			continue
+		}
+		if len(secret) < config.MinKey || !visible(secret) {
+			return nil, fmt.Errorf("line %d: the key must be at least %d visible ASCII characters: make one with openssl rand -hex 32", at, config.MinKey)
+		}
+		keys = append(keys, sha256.Sum256([]byte(secret)))
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there is no key: make one with openssl rand -hex 32")
+	}
+	return keys, nil
+}
+
 func visible(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }

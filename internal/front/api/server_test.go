@@ -92,6 +92,38 @@ func TestASlowCallerIsCutOff(t *testing.T) {
 	})
 }
 
+func TestALargeBodyMayTakeLongerAsLongAsItKeepsComing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	addr := impatient(t, w)
+	const size = 200 << 10
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nIdempotency-Key: ", orders, size)
+	for name, c := range map[string]struct {
+		first  int  // bytes, before a pause
+		rest   bool // whether the rest comes after it
+		answer string
+	}{
+		"comes":       {size - 10, true, "HTTP/1.1 202 "},
+		"stops early": {40 << 10, false, "HTTP/1.1 408 "},
+		"stops late":  {size - 10, false, "HTTP/1.1 408 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := raw(t, addr, head+strings.ReplaceAll(name, " ", "-")+"\r\n\r\n"+strings.Repeat("x", c.first))
+			if c.rest {
+				time.Sleep(3 * impatience) // the limit of a small body is twice impatience
+				if _, err := io.WriteString(conn, strings.Repeat("x", size-c.first)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(got), c.answer) {
+				t.Errorf("got %.200q, %v, want %s", got, err, c.answer)
+			}
+		})
+	}
+}
+
 func TestABodyThatEndsEarlyIsNotEnqueued(t *testing.T) {
 	w := newWorld(t)
 	conn := raw(t, w.server.Listener.Addr().String(), "POST "+orders+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nContent-Length: 10\r\n\r\nhalf")

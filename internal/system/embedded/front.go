@@ -34,7 +34,7 @@ func (s *System) openFront() (err error) {
 				return err
 			}
 		}
-		f.access, err = access.Open(access.Options{Config: c, Streams: s.options.Config.StreamNames(), Now: s.options.Now, Log: s.options.Log})
+		f.access, err = access.Open(access.Options{Config: c, Streams: s.options.Config.StreamNames(), Now: s.options.Now, Log: s.options.Log, Denied: s.denied})
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (s *System) behind(f *front) http.Handler {
 		origins = f.config.CORS.Origins
 		handler = shared(handler, origins)
 	}
-	return guarded(handler, s.namesBy(f), origins)
+	return guarded(handler, s.namesBy(f), origins, s.denied)
 }
 
 // namesBy returns the host names of the listener.

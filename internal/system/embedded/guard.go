@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/problem"
 )
 
@@ -17,12 +18,13 @@ import (
 // can't be rebound, so it is always allowed.
 //
 // The pages of some origins may call nevertheless, except for the console, which does not let them.
-func guarded(next http.Handler, allowed, origins []string) http.Handler {
+func guarded(next http.Handler, allowed, origins []string, denied func(reason string)) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	for _, origin := range origins {
 		_ = protection.AddTrustedOrigin(origin) // an origin that is none matches no request
 	}
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		denied(access.DeniedOrigin)
 		detail := "The request comes from a web page of another origin, which may not call this server. Send it from a program, " +
 			"or serve the page and this server under one origin by a proxy, and allow its host name with --allow-host NAME"
 		problem.New(problem.Forbidden, detail).Write(w, "")
@@ -30,6 +32,7 @@ func guarded(next http.Handler, allowed, origins []string) http.Handler {
 	same := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := hostName(r.Host); !ownName(name, allowed) {
+			denied(access.DeniedHost)
 			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with --allow-host NAME", name)
 			problem.New(problem.Forbidden, detail).Write(w, "")
 			return

@@ -9,7 +9,7 @@ import (
 
 func TestAPageOfAnotherOriginOrANameThatIsNotTheServersIsRefused(t *testing.T) {
 	o := Options{Listen: "once.internal:8080", AllowHosts: []string{"API.example.com"}}
-	h := guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }), o.names(), nil)
+	h := guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }), o.names(), nil, func(string) {})
 	for _, c := range []struct {
 		method, host, origin, site string
 		want                       int

@@ -74,7 +74,10 @@ func (s *System) operators() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &statusWriter{ResponseWriter: w}
 		open.ServeHTTP(answer, r)
-		if answer.status == http.StatusUnauthorized && noted.Allow() {
+		if answer.status != http.StatusUnauthorized {
+			return
+		}
+		if s.denied(access.DeniedOperator); noted.Allow() {
 			s.options.Log.Warn("request of an operator refused", "from", r.RemoteAddr, "method", r.Method, "why", "no key, or an unknown one")
 		}
 	})

@@ -59,6 +59,11 @@ func (s *System) knows(stream string) bool {
 	return ok
 }
 
+// denied counts a request that was refused.
+func (s *System) denied(reason string) {
+	s.telemetry.Observe(record.Event{Name: record.EventDenied, Reason: record.Reason(reason), Count: 1})
+}
+
 // depths returns how many messages are in each queue.
 func (s *System) depths() (all []scrape.Depth) {
 	for _, q := range s.queues.all() {

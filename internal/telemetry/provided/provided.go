@@ -93,7 +93,7 @@ func (i *Instruments) add(on metric.Meter, name string) (err error) {
 		return err
 	}
 	_, err = on.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-		i.ages.Tell(name, func(stream string, age float64) { o.Observe(age, streamOption(stream)) })
+		i.ages.Tell(name, func(stream string, age float64) { o.Observe(age, option(telemetry.Dimension, stream)) })
 		return nil
 	}))
 	return err
@@ -103,15 +103,15 @@ func (i *Instruments) add(on metric.Meter, name string) (err error) {
 func (i *Instruments) Observe(e *record.Event) {
 	for _, name := range telemetry.MetricsOf(e) {
 		if counter := i.counters[name]; counter != nil {
-			counter.Add(context.Background(), telemetry.Value(e, name), streamOption(e.Stream))
+			counter.Add(context.Background(), telemetry.Value(e, name), option(telemetry.DimensionOf(name), telemetry.DimensionValue(e, name)))
 		} else {
 			i.ages.Add(e.Stream, name, telemetry.Value(e, name))
 		}
 	}
 }
 
-func streamOption(stream string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String(telemetry.Dimension, stream)))
+func option(dimension, value string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(dimension, value)))
 }
 
 // recently keeps the greatest ages of the last minute or two, for any number of readers.

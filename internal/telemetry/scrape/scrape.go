@@ -46,7 +46,7 @@ func New(now func() time.Time, queues func() []Depth) *Metrics {
 		case telemetry.Unit(name) == telemetry.UnitSeconds:
 			s.ageDescs[name] = prometheus.NewDesc(Name(name), help(name), []string{telemetry.Dimension}, nil)
 		default:
-			s.counters[name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: Name(name), Help: help(name)}, []string{telemetry.Dimension})
+			s.counters[name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: Name(name), Help: help(name)}, []string{telemetry.DimensionOf(name)})
 			s.registry.MustRegister(s.counters[name])
 		}
 	}
@@ -63,7 +63,7 @@ func (s *Metrics) Observe(e *record.Event) {
 	for _, name := range telemetry.MetricsOf(e) {
 		switch counter := s.counters[name]; {
 		case counter != nil:
-			counter.WithLabelValues(e.Stream).Add(telemetry.Value(e, name))
+			counter.WithLabelValues(telemetry.DimensionValue(e, name)).Add(telemetry.Value(e, name))
 		case name == telemetry.MetricAcceptTime:
 			s.accept.WithLabelValues(e.Stream).Observe(max(0, e.Age.Seconds()))
 		default:

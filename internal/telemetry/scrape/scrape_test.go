@@ -42,6 +42,12 @@ func TestAScrapeHasEveryMetricAndTheDepthOfQueues(t *testing.T) {
 		if name == telemetry.MetricAcceptTime {
 			series += "_count"
 		}
+		if name == telemetry.MetricDenied { // it names no stream
+			if values[series+`{reason="host"}`] != "1" {
+				t.Errorf("no %s", series)
+			}
+			continue
+		}
 		if name == telemetry.MetricDeadLettered { // counted at the queues
 			continue
 		}
@@ -70,6 +76,7 @@ func events(stream string) (all []record.Event) {
 	} {
 		all = append(all, record.Event{Name: name, Stream: stream, Count: 1, Age: 1500 * time.Millisecond})
 	}
+	all = append(all, record.Event{Name: record.EventDenied, Reason: "host", Count: 1})
 	for _, reason := range []record.Reason{record.ReasonKeyReuse, record.ReasonUnknown} {
 		all = append(all, record.Event{Name: record.EventRejected, Stream: stream, Count: 1, Reason: reason})
 	}
