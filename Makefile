@@ -82,4 +82,15 @@ construct: ## build the construct for CDK apps in TypeScript, Python and Java in
 synth: ## build the functions and write the production templates to infra/cdk.out (needs Node.js)
 	$(MAKE) -C infra synth
 
+.PHONY: release release-snapshot package
+
+package: ## build the packages for Debian and Red Hat for this machine, install one into a folder, and try it
+	packaging/test.sh
+
+release-snapshot: ## all files of a release in out/dist, without publishing or signing them (needs Node.js)
+	packaging/release.sh --snapshot --skip=sign
+
+release: ## the files of the release of the tag that is checked out, signed by cosign, as a draft on GitHub
+	packaging/release.sh
+
 include localstack/Makefile

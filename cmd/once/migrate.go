@@ -19,10 +19,11 @@ import (
 
 func (a *app) migrate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "migrate",
-		Short: "Copy what another library has remembered",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "migrate",
+		Short:   "Copy what another library has remembered",
+		Example: `  once migrate powertools --from idempotency --to charges-tokens --language python --middleware charges --dry-run`,
+		Args:    unknownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.migratePowertools())
 	return cmd

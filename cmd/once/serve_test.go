@@ -50,8 +50,9 @@ func TestServeTakesItsSettingsFromTheFileAndFlagsReplaceThem(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", c.name, code, w.err.String())
 		}
 		o := w.serverOptions
-		if o.Server == nil || o.Listen != c.listen || o.Console != c.console || strings.Join(o.AllowHosts, ",") != c.hosts {
-			t.Errorf("%s: listens on %s, console %s, hosts %v; want %s, %s, %s", c.name, o.Listen, o.Console, o.AllowHosts, c.listen, c.console, c.hosts)
+		hosts := strings.Join(slices.Concat(o.AllowHosts, o.Server.Hosts), ",")
+		if o.Listen != c.listen || o.Console != c.console || hosts != c.hosts {
+			t.Errorf("%s: listens on %s, console %s, hosts %s; want %s, %s, %s", c.name, o.Listen, o.Console, hosts, c.listen, c.console, c.hosts)
 		}
 		if !strings.Contains(w.err.String(), "msg=ready url=http") {
 			t.Errorf("%s: the log does not say that the server is ready:\n%s", c.name, w.err.String())

@@ -95,8 +95,8 @@ type Options struct {
 	// could set. It scopes identities. If it returns an error, the answer is 403. Defaults to "":
 	// no authentication.
 	Principal func(*http.Request) (string, error)
-	// Allow returns a problem if the sender of a request may not use a stream. It is called for each
-	// route of a stream before anything else, also for streams that do not exist. Defaults to
+	// Allow returns a problem if the sender of a request may not use a stream. It is called for
+	// each route of a stream before anything else, also for streams that do not exist. Defaults to
 	// allowing all.
 	Allow func(r *http.Request, stream string) error
 	// MaxWaiting is the largest number of callers that wait for handlers at a time: with Prefer:
