@@ -36,7 +36,7 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody && server.ReadTimeout > 0 {
-			r.Body = &pacedBody{ReadCloser: r.Body, server: server, deadlines: http.NewResponseController(w), until: time.Now().Add(server.ReadTimeout), next: step}
+			r.Body = &pacedBody{ReadCloser: r.Body, server: server, deadlines: http.NewResponseController(w), until: time.Now().Add(server.ReadTimeout), next: step} //nolint:forbidigo // the deadline of a connection
 		}
 		h.ServeHTTP(w, r)
 	})
@@ -63,7 +63,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b.next = b.read + step
-	if until := time.Now().Add(stepTime); until.After(b.until) {
+	if until := time.Now().Add(stepTime); until.After(b.until) { //nolint:forbidigo // the deadline of a connection
 		b.until = until
 	}
 	// A connection without deadlines keeps those that it has.
