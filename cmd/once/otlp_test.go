@@ -160,3 +160,14 @@ func TestACollectorThatIsDownStopsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestAProtocolThatIsNotSupportedIsAnErrorAtTheStart(t *testing.T) {
+	cmd := command(t.Context(), "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }),
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
+	out, err := cmd.CombinedOutput()
+	if err == nil || strings.Contains(string(out), "panic") || !strings.Contains(string(out), "http/protobuf") {
+		t.Errorf("%v, want an error that names the supported protocol:\n%s", err, out)
+	}
+}
