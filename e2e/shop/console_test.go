@@ -37,9 +37,15 @@ func consoleShowsItsPipelineOnly(t *testing.T, orders *pipeline) {
 	}
 	eventually(t, "the console of "+orders.stack, func() bool { status, _ := get("/find"); return status == http.StatusOK })
 	for _, page := range []struct{ path, want string }{
-		{"", orders.stack + " in "}, {"", "once show --stack " + orders.stack}, {"/streams", ">orders<"}, {"/groups?stream=orders", "List its groups"},
-		{"/groups?stream=orders&list=1", "group=g&amp;stream=orders"}, {"/group?stream=orders&group=g", "It waits for nothing."},
-		{"/message?stream=orders&id=o-1", "<dd>done</dd>"}, {"/totals", ">orders<"}, {"/letters", "Dead letters"},
+		{"", orders.stack + " in "},
+		{"", "once show --stack " + orders.stack},
+		{"/streams", ">orders<"},
+		{"/groups?stream=orders", "List its groups"},
+		{"/groups?stream=orders&list=1", "group=g&amp;stream=orders"},
+		{"/group?stream=orders&group=g", "It waits for nothing."},
+		{"/message?stream=orders&id=o-1", "<dd>done</dd>"},
+		{"/totals", ">orders<"},
+		{"/letters", "Dead letters"},
 	} {
 		if status, body := get(page.path); status != http.StatusOK || !strings.Contains(body, page.want) {
 			t.Errorf("%q: %d, want %q in:\n%s", page.path, status, page.want, body)
