@@ -31,9 +31,9 @@ type Options struct {
 	// server, up to a minute. They default to 100 milliseconds and 10 seconds.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
-	// NeedServer makes a call fail without a retry if nothing listens at the server's address: its
-	// first try was refused the connection. By default such a call is retried, as when a server
-	// restarts.
+	// NeedServer makes a call fail without a retry if its first try was refused the connection,
+	// because nothing listens at the server's address, or if the server's certificate can't be
+	// verified. By default such a call is retried, as when a server restarts.
 	NeedServer bool
 	// OnRetry is called with the reason of a retry and the wait before it. Defaults to nothing. It
 	// may be called concurrently.

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +40,9 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// repeated is true if the transport has sent the request more than once by itself, as net/http
-	// does if an old connection ends without a response: the server may have accepted an earlier
-	// copy.
+	// repeated is true if the transport has sent an earlier copy of the request by itself, as
+	// net/http does if an old connection ends without a response: the server may have accepted that
+	// copy. If there is no response, it is true if any copy was sent.
 	repeated bool
 }
 
@@ -84,7 +85,7 @@ func (c *Client) try(ctx context.Context, r request) (answer, error) {
 	maps.Copy(req.Header, r.header)
 	resp, err := c.options.HTTP.Do(req)
 	if err != nil {
-		return answer{}, err
+		return answer{repeated: copies.Load() > 0}, err
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(resp.ContentLength, 0), maxAnswer)) + bytes.MinRead) // so that it is read without growing
@@ -108,7 +109,7 @@ func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T
 		defer cancel()
 		a, err := c.try(ctx, r)
 		switch {
-		case err != nil && errors.Is(err, syscall.ECONNREFUSED) && !sent:
+		case err != nil && unconnected(err) && !sent && !a.repeated:
 			last = err
 			if c.options.NeedServer {
 				err = backoff.Permanent(err)
@@ -148,6 +149,13 @@ func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T
 		}
 	}
 	return result, err
+}
+
+// unconnected reports whether a try failed before it sent anything: nothing listens at the address,
+// or the certificate of the server can't be verified.
+func unconnected(err error) bool {
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	return unverified || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // verdict returns the refusal that ended a call, or an UnacknowledgedError.

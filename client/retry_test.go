@@ -1,9 +1,13 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,5 +197,58 @@ func TestAProblemsTextHasStatusTitleTypeAndDetail(t *testing.T) {
 		if got := p.Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestACallWhoseFirstCopyWasSentBeforeTheServerWasGoneMayBeAccepted(t *testing.T) {
+	var calls atomic.Int32
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, `{"id":"k","stream":"orders","group":"k","status":"accepted"}`)
+			return
+		}
+		_ = server.Listener.Close() // the transport repeats the request, and nothing listens any more
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Options{NeedServer: true, MaxElapsed: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"})
+	var open *client.UnacknowledgedError
+	if !errors.As(err, &open) || open.Unsent {
+		t.Errorf("the server had the request, and the call ended with %#v", err)
+	}
+	if n := calls.Load(); n != 2 {
+		t.Errorf("the server got %d requests, want 2", n)
+	}
+}
+
+func TestACallToAServerWithAnUnknownCertificateSendsNothing(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the server got a request")
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	c, err := client.New(server.URL, client.Options{NeedServer: true, OnRetry: func(err error, _ time.Duration) {
+		t.Errorf("it was tried again after %v", err)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	_, err = c.Send(ctx, client.Message{Stream: "orders", Key: "k"})
+	var open *client.UnacknowledgedError
+	if !errors.As(err, &open) || !open.Unsent {
+		t.Errorf("got %v, want an error that says that nothing was sent", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -100,6 +99,7 @@ func (a *app) consume() *cobra.Command {
 	f.StringVar(&o.silence, "ack-timeout", "5m", "how long a command may acknowledge nothing while it has entries; 0s is for ever")
 	f.BoolVar(&o.ownCursor, "own-cursor", false, "the command keeps its number in its own store")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	authorityFlag(cmd, &o.caFile)
 	f.BoolVar(&o.await, "wait-for-server", false, "wait at the start if nothing listens at the server's address")
 	o.stack = stackFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
@@ -160,7 +160,7 @@ func (o *consuming) prepare(cmd *cobra.Command) (err error) {
 	if err := holding(&o.session, o.take, o.lease); err != nil {
 		return err
 	}
-	return errors.Join(record.ValidStream(o.session.Stream), o.stack.check(cmd))
+	return errors.Join(record.ValidStream(o.session.Stream), o.stack.check(cmd, "ca-file"))
 }
 
 // holding sets the options of an open from the flags.
@@ -212,8 +212,8 @@ func (a *app) consumer(cmd *cobra.Command, o *sending, holder string) (*client.C
 		return c, nil
 	}
 	// A consumer waits until a server is there. At the beginning its address is more likely wrong.
-	if err := c.Healthy(cmd.Context()); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
-		return nil, o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	if err := o.reachable(cmd.Context(), c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

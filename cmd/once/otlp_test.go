@@ -160,3 +160,22 @@ func TestACollectorThatIsDownStopsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestCollectorsThatCanNotBeUsedAreErrorsAtTheStart(t *testing.T) {
+	for _, c := range []struct{ variable, value, want string }{
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"},
+		{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "collector:4318", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is not a URL"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		cmd := command(ctx, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir())
+		cmd.Dir = t.TempDir()
+		cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }),
+			"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318", c.variable+"="+c.value)
+		out, err := cmd.CombinedOutput()
+		cancel()
+		if err == nil || strings.Contains(string(out), "panic") || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s=%s: %v, want an error with %q:\n%s", c.variable, c.value, err, c.want, out)
+		}
+	}
+}

@@ -36,9 +36,14 @@ func remoteFlags(cmd *cobra.Command) *remoteOptions {
 func keyFlags(cmd *cobra.Command, o *remoteOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.keyFile, "admin-key-file", "", "file with the key of operators; default the key in $"+adminKeyVariable)
-	f.StringVar(&o.caFile, "ca-file", "", "file with the certificates of authorities, in PEM, if the server's certificate is not signed by one that this machine knows")
 	_ = cmd.MarkFlagFilename("admin-key-file") // fails only for an unknown flag
-	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt")
+	authorityFlag(cmd, &o.caFile)
+}
+
+// authorityFlag adds the flag for the authorities of the server's certificate.
+func authorityFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "ca-file", "", "file with the certificates of authorities, in PEM, if the server's certificate is not signed by one that this machine knows")
+	_ = cmd.MarkFlagFilename("ca-file", "pem", "crt") // fails only for an unknown flag
 }
 
 // check refuses flags that have no meaning together. others are the flags for other systems.
@@ -98,12 +103,8 @@ func (a *app) asOperator(cmd *cobra.Command, o *sending, options *client.Options
 	if o.url == "" && key != "" {
 		o.url = a.env(adminURLVariable)
 	}
-	if o.operator.caFile != "" {
-		authorities, err := authorities(o.operator.caFile)
-		if err != nil {
-			return err
-		}
-		options.HTTP = &http.Client{Transport: admin.Transport(authorities)}
+	if err := trust(o.operator.caFile, options); err != nil {
+		return err
 	}
 	if o.url == "" || key == "" {
 		return nil
@@ -112,6 +113,19 @@ func (a *app) asOperator(cmd *cobra.Command, o *sending, options *client.Options
 		return usageError(cmd, err)
 	}
 	options.Header = http.Header{"Authorization": {"Bearer " + key}}
+	return nil
+}
+
+// trust makes a client accept the authorities of a file, if one is named.
+func trust(file string, options *client.Options) error {
+	if file == "" {
+		return nil
+	}
+	authorities, err := authorities(file)
+	if err != nil {
+		return err
+	}
+	options.HTTP = &http.Client{Transport: admin.Transport(authorities)}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -285,5 +286,33 @@ server:
 	}
 	if _, err := os.Stat(filepath.Join(copied, "data")); err != nil {
 		t.Errorf("the server has made no backup: %v", err)
+	}
+}
+
+func TestSendingToAServerWithAnUnknownCertificate(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(rw, `{"id":"k","stream":"orders","group":"k","status":"accepted"}`)
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for _, command := range []string{"send orders x --key k", "consume orders --session s --file lines", "tail orders/k"} {
+		code := w.once(t.Context(), "", append(words(command), "--url", server.URL)...)
+		if code != exitAway || !strings.Contains(w.err.String(), "--ca-file") || strings.Contains(w.err.String(), "trying again") {
+			t.Errorf("once %s: exit %d, want %d and advice without a retry:\n%s", command, code, exitAway, w.err.String())
+		}
+	}
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "x", "--key", "k", "--url", server.URL, "--ca-file", ca); code != exitOK {
+		t.Errorf("with the authority: exit %d\n%s", code, w.err.String())
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "x", "--stack", "Once", "--ca-file", ca); code != exitUsage {
+		t.Errorf("with a stack: exit %d, want %d", code, exitUsage)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type sending struct {
 	url         string
 	stack       *stackOptions
 	operator    *remoteOptions // for commands of operators
+	caFile      string         // for the others
 	queue       string
 	concurrency int
 	wait        string
@@ -58,8 +60,8 @@ A line without an id and a source gets a key made of the content of the whole fi
 messages, and a changed file has new ones. The whole file is checked before the first message is sent.
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
 
-Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, a single message fails
-immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.
+Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, or the
+certificate there can't be verified, a single message fails immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.
 
 With --stack the server is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue
 messages are sent to an ingress queue directly: fifo keeps the order of each group; standard suits numbered messages, because their numbers keep the order.
@@ -92,6 +94,7 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	authorityFlag(cmd, &o.caFile)
 	o.stack = stackFlags(cmd)
 	f.StringVar(&o.queue, "queue", "", "send to this ingress queue, fifo or standard, not to the API; needs --stack")
 	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("number of requests of a file in flight, at most %d", maxConcurrency))
@@ -155,7 +158,7 @@ func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (client.Opt
 
 // place checks the flags for the receiver of messages.
 func (o *sending) place(cmd *cobra.Command) error {
-	if err := o.stack.check(cmd); err != nil {
+	if err := o.stack.check(cmd, "ca-file"); err != nil {
 		return err
 	}
 	f := cmd.Flags()
@@ -199,6 +202,9 @@ func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (se
 	}
 	if o.url == "" {
 		o.url = defaultURL
+	}
+	if err := trust(o.caFile, &options); err != nil {
+		return nil, err
 	}
 	a.authorize(&options)
 	c, err := client.New(o.url, options)
@@ -274,7 +280,7 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 		m.ContentType = contentType(body)
 	}
 	receipt, err := c.Send(ctx, m)
-	if errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
+	if o.stack.Name == "" {
 		err = o.unsent(err)
 	}
 	if err != nil {
@@ -286,9 +292,29 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	return a.printReceipt(receipt, o.json)
 }
 
-// unsent returns an error that says how to start the server, if nothing listens at the address.
+// reachable returns an error if nothing listens at the address, or if the certificate of the server
+// can't be verified.
+func (o *sending) reachable(ctx context.Context, c *client.Client) error {
+	if o.stack.Name != "" {
+		return nil
+	}
+	err := c.Healthy(ctx)
+	if _, unverified := errors.AsType[*tls.CertificateVerificationError](err); unverified || errors.Is(err, syscall.ECONNREFUSED) {
+		return o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	}
+	return nil
+}
+
+// unsent returns an error that says how to start the server, if nothing listens at the address, or
+// how to trust it, if its certificate can't be verified.
 func (o *sending) unsent(err error) error {
 	if open, ok := errors.AsType[*client.UnacknowledgedError](err); !ok || !open.Unsent {
+		return err
+	}
+	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return &exitError{exitAway, fmt.Errorf("the certificate of %s can't be verified: if its authority is not known here, name the authority's certificate with --ca-file: %w", o.url, unverified)}
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
 	start := "once dev"

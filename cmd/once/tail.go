@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -117,8 +116,8 @@ func streamAndGroup(cmd *cobra.Command, args []string) error {
 // follow prints entries until the log or the context ends.
 func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
 	// A tail waits until a server is there. At the beginning its address is more likely wrong.
-	if err := c.Healthy(ctx); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
-		return o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	if err := o.reachable(ctx, c); err != nil {
+		return err
 	}
 	if o.group == "" {
 		return a.followStream(ctx, c, o)

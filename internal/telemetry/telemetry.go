@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"time"
@@ -135,12 +136,20 @@ func (o Options) withDefaults() Options {
 // collects reports whether the environment configures a collector for metrics or traces.
 func collects(signal string) (bool, error) {
 	own := "OTEL_EXPORTER_OTLP_" + signal + "_"
-	endpoint := cmp.Or(os.Getenv(own+"ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	name := own + "ENDPOINT"
+	if os.Getenv(name) == "" {
+		name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	}
+	endpoint := os.Getenv(name)
 	if endpoint == "" || os.Getenv(envDisabled) == "true" || os.Getenv("OTEL_"+signal+"_EXPORTER") == "none" {
 		return false, nil
 	}
 	if p := cmp.Or(os.Getenv(own+"PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
 		return false, fmt.Errorf("read environment: OTEL_EXPORTER_OTLP_PROTOCOL is %q; only http/protobuf is supported", p)
+	}
+	// With such an address the exporters would use that of a collector on this machine.
+	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false, fmt.Errorf("read environment: %s is not a URL such as http://collector:4318", name)
 	}
 	return true, nil
 }

@@ -353,7 +353,9 @@ func (s *System) Close() error {
 	if s.stopTokens != nil {
 		s.stopTokens()
 	}
-	s.keys.stop()
+	if s.keys != nil { // it is nil if open has failed
+		s.keys.stop()
+	}
 	s.closeFront()
 	var errs []error
 	for _, f := range s.outputs() {

@@ -25,7 +25,8 @@ func guarded(next http.Handler, allowed, origins []string, denied func(reason st
 	}
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		denied(access.DeniedOrigin)
-		detail := "The request comes from a web page of another origin, which may not call this server. Send it from a program, " +
+		detail := "The request comes from a web page of another origin, which may not call this server. Under once serve, " +
+			"add the origin to server.cors.origins of the configuration. Otherwise send the request from a program, " +
 			"or serve the page and this server under one origin by a proxy, and allow its host name with --allow-host NAME"
 		problem.New(problem.Forbidden, detail).Write(w, "")
 	}))
@@ -33,7 +34,7 @@ func guarded(next http.Handler, allowed, origins []string, denied func(reason st
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := hostName(r.Host); !ownName(name, allowed) {
 			denied(access.DeniedHost)
-			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with --allow-host NAME", name)
+			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with --allow-host NAME; under once serve, server.hosts of the configuration has the names, too", name)
 			problem.New(problem.Forbidden, detail).Write(w, "")
 			return
 		}

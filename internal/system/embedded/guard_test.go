@@ -44,5 +44,8 @@ func TestAPageOfAnotherOriginOrANameThatIsNotTheServersIsRefused(t *testing.T) {
 		if c.want == http.StatusForbidden && (!strings.Contains(w.Header().Get("Content-Type"), "problem+json") || !strings.Contains(w.Body.String(), "--allow-host NAME")) {
 			t.Errorf("host %s: no problem with a remedy: %s", c.host, w.Body.String())
 		}
+		if c.want == http.StatusForbidden && c.origin != "" && !strings.Contains(w.Body.String(), "server.cors.origins") {
+			t.Errorf("origin %s: the remedy of once serve is missing: %s", c.origin, w.Body.String())
+		}
 	}
 }
