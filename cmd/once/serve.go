@@ -27,7 +27,7 @@ Make a key with: openssl rand -hex 32
 If other machines can reach the address and server.auth or server.tls is missing, serve says so at every start.
 
 SIGHUP reloads the configuration without an interruption: destinations, retries, keys, limits, and new streams. If something in it can't be changed without
-a restart, or has a mistake, nothing is changed, and the log names it. Files of keys are read again with each reload that is applied.
+a restart, or has a mistake, nothing is changed, and the log names it. Files of keys and certificates are read again in any case.
 
 GET /healthz answers 200 when it is ready. SIGTERM and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next
 start continues. Events and failures are logged to standard error. It tells systemd when it is ready, reloads and stops, and serves its watchdog.`,

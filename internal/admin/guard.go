@@ -47,12 +47,21 @@ func bounded(limit, content int) error {
 // Allowed reports whether a request has a known key as a bearer token. known must take as long for
 // a wrong key as for the right one.
 func Allowed(r *http.Request, known func(key string) bool) bool {
+	key := Bearer(r)
+	return key != "" && known(key)
+}
+
+// Bearer returns the bearer token of a request, or "" if there is none.
+func Bearer(r *http.Request) string {
 	given := r.Header.Values("Authorization")
 	if len(given) != 1 {
-		return false
+		return ""
 	}
 	scheme, key, _ := strings.Cut(given[0], " ")
-	return known(strings.TrimSpace(key)) && strings.EqualFold(scheme, "bearer")
+	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.TrimSpace(key)
 }
 
 // Guard serves requests that have a known key as a bearer token, and answers all others with 401.

@@ -325,13 +325,16 @@ func (t *TLS) missing() []string {
 	return readable("server.tls.key", t.Key)
 }
 
-// Exposed returns warnings if other machines can reach a server at an address, and it does not
-// authenticate callers or does not encrypt. s may be nil.
+// Exposed returns warnings if other machines can reach a server at an address or its admin API, and
+// it does not authenticate callers or does not encrypt. s may be nil.
 func (s *Server) Exposed(listen string) []string {
-	if Loopback(listen) {
-		return nil
-	}
 	var out []string
+	if s != nil && s.TLS == nil && s.Admin != nil && s.Admin.Listen != "" && !Loopback(s.Admin.Listen) {
+		out = append(out, fmt.Sprintf("server.tls: the admin API at %s is reachable from other machines, and the connection is not encrypted: the key of operators can be read on the way, unless a proxy in front of it encrypts", s.Admin.Listen))
+	}
+	if Loopback(listen) {
+		return out
+	}
 	if s == nil || s.Auth == nil {
 		out = append(out, fmt.Sprintf("server.auth: %s is reachable from other machines, and callers are not authenticated: everybody who reaches it can send, read and delete", listen))
 	}

@@ -1,14 +1,17 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +32,12 @@ type Options struct {
 	// Refresh is how long the keys of an issuer are used before a token with an unknown key makes
 	// the server ask again. Defaults to 10 s.
 	Refresh time.Duration
+	// Again is how long a key is used at most that the issuer has removed, while it answers.
+	// Defaults to 1 h.
+	Again time.Duration
+	// Check is how often the access of a request that lasts is checked again, as of a stream of
+	// events. Defaults to 5 s.
+	Check time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log gets a line for refused requests, at most a few a second, without keys. Defaults to
@@ -57,7 +66,8 @@ type Access struct {
 	operators atomic.Pointer[[][sha256.Size]byte] // their keys, hashed; nil without keys
 	issuer    *issuer                             // nil if there is none
 	limiter   *limiter
-	noted     *rate.Limiter // lines in the log
+	noted     *rate.Limiter          // lines in the log
+	next      atomic.Pointer[Access] // which has replaced this one; nil if none has
 }
 
 // Open reads the keys, and begins to ask the issuer for its metadata.
@@ -67,6 +77,12 @@ func Open(o Options) (*Access, error) {
 	}
 	if o.Refresh == 0 {
 		o.Refresh = keysFor
+	}
+	if o.Check == 0 {
+		o.Check = 5 * time.Second
+	}
+	if o.Again == 0 {
+		o.Again = keysUntil
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -79,7 +95,7 @@ func Open(o Options) (*Access, error) {
 		return nil, err
 	}
 	if a.authenticates() && o.Config.Auth.OIDC != nil {
-		a.issuer = openIssuer(*o.Config.Auth.OIDC, o.Refresh, o.Now, o.Log)
+		a.issuer = openIssuer(*o.Config.Auth.OIDC, &o)
 	}
 	return a, nil
 }
@@ -171,7 +187,8 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			a.console(w, r, next)
 			return
 		}
-		c, err := a.caller(r)
+		secret := secretOf(r.Header)
+		c, err := a.caller(r.Context(), secret)
 		if err != nil {
 			a.refuse(w, r, err)
 			return
@@ -189,8 +206,69 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			problem.New(problem.Forbidden, "The metrics are those of all streams, and this key or token is for some of them.").Write(w, "")
 			return
 		}
-		next.ServeHTTP(w, with(r, c, a.options.Denied))
+		r = with(r, c, a.options.Denied)
+		a.serve(w, r, next, func(now *Access) bool { return now.still(r.Context(), secret, c) })
 	})
+}
+
+// Lasting serves a request of an operator until its key is no longer the key of operators.
+func (a *Access) Lasting(w http.ResponseWriter, r *http.Request, next http.Handler, key string) {
+	a.serve(w, r, next, func(now *Access) bool { return now.Operator(key) })
+}
+
+// serve serves a request while it is allowed. A reader of a log may stay for days, and its key can
+// be removed or its token expire meanwhile. Requests that write are not ended: they are short.
+func (a *Access) serve(w http.ResponseWriter, r *http.Request, next http.Handler, allowed func(now *Access) bool) {
+	if r.Method == http.MethodGet {
+		ctx, stop := a.while(r.Context(), allowed)
+		defer stop()
+		r = r.WithContext(ctx)
+	}
+	next.ServeHTTP(w, r)
+}
+
+// while returns a context that ends when the access of now does not allow a request any more. The
+// caller calls stop at the end of the request.
+func (a *Access) while(ctx context.Context, allowed func(now *Access) bool) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex
+	var check *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	check = time.AfterFunc(a.options.Check, func() {
+		if !allowed(a.newest()) {
+			cancel()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() == nil {
+			check.Reset(a.options.Check)
+		}
+	})
+	return ctx, func() {
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		check.Stop()
+	}
+}
+
+// newest returns the access that has replaced this one, or this one.
+func (a *Access) newest() *Access {
+	for next := a.next.Load(); next != nil; next = a.next.Load() {
+		a = next
+	}
+	return a
+}
+
+// still reports whether a caller is known and may use the same streams as before.
+func (a *Access) still(ctx context.Context, secret string, c Caller) bool {
+	if c.issuer != nil {
+		return a.issuer == c.issuer && a.options.Now().Before(c.expires)
+	}
+	now, err := a.caller(ctx, secret)
+	return err == nil && reflect.DeepEqual(now, c)
 }
 
 // IsConsole reports whether a path is one of the console.
@@ -201,12 +279,11 @@ func IsConsole(path string) bool {
 // errUnknown is the error for a request without a key, and with one that is not on the list.
 var errUnknown = errors.New("no key, or an unknown one")
 
-// caller returns who sends a request.
-func (a *Access) caller(r *http.Request) (Caller, error) {
+// caller returns who sends a request with a key or token.
+func (a *Access) caller(ctx context.Context, secret string) (Caller, error) {
 	if !a.authenticates() {
 		return Caller{All: true}, nil
 	}
-	secret := secretOf(r.Header)
 	if secret == "" {
 		return Caller{}, errUnknown
 	}
@@ -216,7 +293,7 @@ func (a *Access) caller(r *http.Request) (Caller, error) {
 		}
 	}
 	if a.issuer != nil && strings.Count(secret, ".") == 2 {
-		return a.issuer.caller(r.Context(), secret)
+		return a.issuer.caller(ctx, secret)
 	}
 	return Caller{}, errUnknown
 }
@@ -270,7 +347,7 @@ func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	if _, password, ok := r.BasicAuth(); ok && a.Operator(password) {
-		next.ServeHTTP(w, r)
+		a.Lasting(w, r, next, password)
 		return
 	}
 	a.note(r, "no key of operators, or a wrong one, for the console")

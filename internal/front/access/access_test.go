@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +33,25 @@ type world struct {
 	access *access.Access
 	server *httptest.Server
 	list   string // the file
-	log    bytes.Buffer
+	log    lines
+}
+
+// lines is the log.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func newWorld(t *testing.T, c *config.Server, list string) *world {
@@ -40,12 +61,18 @@ func newWorld(t *testing.T, c *config.Server, list string) *world {
 
 func newWorldOf(t *testing.T, c *config.Server, list string, refresh time.Duration) *world {
 	t.Helper()
+	return newWorldBy(t, c, list, access.Options{Refresh: refresh})
+}
+
+func newWorldBy(t *testing.T, c *config.Server, list string, o access.Options) *world {
+	t.Helper()
 	w := &world{t: t, list: filepath.Join(t.TempDir(), "keys")}
 	w.write(list)
 	if c.Auth != nil && c.Auth.Keys == "file" {
 		c.Auth.Keys = config.Secret("file:" + w.list)
 	}
-	a, err := access.Open(access.Options{Config: c, Streams: []string{"orders", "chat"}, Refresh: refresh, Log: slog.New(slog.NewTextHandler(&w.log, nil))})
+	o.Config, o.Streams, o.Log = c, []string{"orders", "chat"}, slog.New(slog.NewTextHandler(&w.log, nil))
+	a, err := access.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,4 +357,103 @@ func TestACallerOverItsRateGets429WithTheTimeToWaitAndOthersAreServed(t *testing
 	}
 	w.is("another caller", w.get("/", "Authorization: Bearer "+bobsKey), 200, "")
 	w.is("the health", w.get("/healthz", "Authorization: Bearer "+annsKey), 200, "")
+}
+
+// TestARequestThatLastsEndsWithTheAccessOfItsCaller covers readers of logs, which stay for long.
+func TestARequestThatLastsEndsWithTheAccessOfItsCaller(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	c := withIssuer(i.url)
+	c.Auth.Keys = "file"
+	both := "ann " + annsKey + "\nbob " + bobsKey + "\n"
+	var later atomic.Int64
+	w := newWorldBy(t, c, both, access.Options{
+		Refresh: time.Millisecond, Check: 5 * time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+	})
+	token := i.token(nil)
+	w.is("a token", w.bearer(token), 200, "jwt:")
+	// follow begins a request, and returns when it has begun
+	follow := func(secret string) (ended chan struct{}) {
+		began, ended := make(chan struct{}), make(chan struct{})
+		handler := w.access.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(began)
+			<-r.Context().Done()
+			close(ended)
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		go func() {
+			defer cancel()
+			handler.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		<-began
+		return ended
+	}
+	open := func(name string, ended chan struct{}, want bool) {
+		t.Helper()
+		wait := time.Minute
+		if want {
+			wait = 50 * time.Millisecond
+		}
+		select {
+		case <-ended:
+			if want {
+				t.Errorf("%s has ended", name)
+			}
+		case <-time.After(wait):
+			if !want {
+				t.Errorf("%s goes on", name)
+			}
+		}
+	}
+	expires, ann, bob := follow(token), follow(annsKey), follow(bobsKey)
+	open("the request with the key of ann", ann, true)
+	w.write("bob " + bobsKey + "\n")
+	if err := w.access.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	open("the request with a removed key", ann, false)
+	open("the request with the key of bob", bob, true)
+	open("the request with a token", expires, true)
+	later.Store(int64(2 * time.Hour))
+	open("the request with a token that has expired", expires, false)
+	w.write("bob " + bobsKey + " chat\n")
+	next, err := w.access.Next(c, []string{"orders", "chat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.access.Replaced(next)
+	open("the request with a key that is now for fewer streams", bob, false)
+}
+
+func TestARequestOfAnOperatorEndsWithTheKeyOfOperators(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "admin")
+	write := func(key string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(annsKey)
+	w := newWorldBy(t, &config.Server{Admin: &config.Admin{Key: config.Secret("file:" + file)}}, "", access.Options{Check: time.Millisecond})
+	began, ended := make(chan struct{}), make(chan struct{})
+	handler := w.access.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/console", http.NoBody)
+	r.SetBasicAuth("me", annsKey)
+	go handler.ServeHTTP(httptest.NewRecorder(), r)
+	<-began
+	write(bobsKey)
+	if err := w.access.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if ctx.Err() != nil {
+		t.Error("the request goes on for a minute")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/effectively-once/once/internal/front/problem"
@@ -19,6 +20,9 @@ type Caller struct {
 	// All allows every stream; otherwise only Streams are allowed.
 	All     bool
 	Streams []string
+
+	issuer  *issuer   // of the token; nil for a key
+	expires time.Time // the token
 }
 
 // may reports whether the caller may use a stream.

@@ -24,13 +24,15 @@ func (a *Access) Next(c *config.Server, streams []string) (*Access, error) {
 	case a.issuer != nil && *a.options.Config.Auth.OIDC == *c.Auth.OIDC:
 		next.issuer = a.issuer
 	default:
-		next.issuer = openIssuer(*c.Auth.OIDC, o.Refresh, o.Now, o.Log)
+		next.issuer = openIssuer(*c.Auth.OIDC, &o)
 	}
 	return next, nil
 }
 
-// Replaced closes the issuer, unless the next access uses it.
+// Replaced closes the issuer, unless the next access uses it. Requests that last are checked by the
+// next access from now on.
 func (a *Access) Replaced(next *Access) {
+	a.next.Store(next)
 	if a.issuer != nil && a.issuer != next.issuer {
 		a.issuer.close()
 	}

@@ -25,6 +25,8 @@ const (
 	issuerTime    = 10 * time.Second // for one request
 	issuerBytes   = 1 << 20          // of one answer
 	keysFor       = 10 * time.Second // between two requests for its keys
+	failedFor     = time.Second      // between two requests if the first one has failed
+	keysUntil     = time.Hour        // a key that the issuer has removed is taken
 	maxTokenBytes = 16 << 10
 )
 
@@ -37,16 +39,17 @@ type issuer struct {
 	log      *slog.Logger
 	client   *http.Client
 	now      func() time.Time
+	again    time.Duration                        // after which the keys are asked for again
 	verifier atomic.Pointer[oidc.IDTokenVerifier] // nil until the issuer has answered
 	stop     context.CancelFunc
 	done     chan struct{}
 }
 
 // openIssuer begins to ask for the metadata of an issuer, until it answers.
-func openIssuer(c config.OIDC, refresh time.Duration, now func() time.Time, log *slog.Logger) *issuer {
+func openIssuer(c config.OIDC, o *Options) *issuer {
 	ctx, stop := context.WithCancel(context.Background())
-	i := &issuer{config: c, log: log, now: now, stop: stop, done: make(chan struct{}), client: &http.Client{
-		Timeout: issuerTime, Transport: &cachedAnswers{next: http.DefaultTransport, last: refresh, now: time.Now},
+	i := &issuer{config: c, log: o.Log, now: o.Now, again: o.Again, stop: stop, done: make(chan struct{}), client: &http.Client{
+		Timeout: issuerTime, Transport: &cachedAnswers{next: http.DefaultTransport, last: o.Refresh, now: time.Now},
 	}}
 	go func() {
 		defer close(i.done)
@@ -60,7 +63,8 @@ func (i *issuer) close() {
 	<-i.done
 }
 
-// discover asks for the metadata of the issuer until there is an answer.
+// discover asks for the metadata of the issuer until there is an answer, and then for its keys from
+// time to time.
 func (i *issuer) discover(ctx context.Context) {
 	ctx = oidc.ClientContext(ctx, i.client)
 	pause := backoff.NewExponentialBackOff()
@@ -81,9 +85,20 @@ func (i *issuer) discover(ctx context.Context) {
 		i.log.Error("the metadata of the issuer of tokens name no keys: requests with tokens get 503", "issuer", i.config.Issuer)
 		return
 	}
-	keys := watchedKeys{oidc.NewRemoteKeySet(ctx, metadata.Keys)}
+	keys := &watchedKeys{}
+	keys.set.Store(oidc.NewRemoteKeySet(ctx, metadata.Keys))
 	i.verifier.Store(oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms(), Now: i.now}))
 	i.log.Info("tokens are accepted", "issuer", i.config.Issuer, "audience", i.config.Audience)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(i.again):
+		}
+		if err := keys.renew(ctx, oidc.NewRemoteKeySet(ctx, metadata.Keys)); err != nil && ctx.Err() == nil {
+			i.log.Warn("the issuer of tokens does not return its keys: the ones before stay", "issuer", i.config.Issuer, "error", oneLine(err))
+		}
+	}
 }
 
 // algorithms are those with a public key: the issuer keeps the private one.
@@ -122,7 +137,7 @@ func (i *issuer) caller(ctx context.Context, token string) (Caller, error) {
 	if name == "" {
 		return Caller{}, errors.New("token has no claim for the principal")
 	}
-	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == ""}
+	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == "", issuer: i, expires: checked.Expiry}
 	if !c.All {
 		c.Streams = texts(claims[i.config.Streams])
 	}
@@ -150,19 +165,42 @@ type failureKey struct{}
 
 // watchedKeys distinguishes, for the caller of a verifier, keys that could not be asked for from a
 // signature that is wrong. The library says both with a text.
-type watchedKeys struct{ *oidc.RemoteKeySet }
+//
+// A set of the library never forgets a key until it meets an unknown one. So it is replaced from
+// time to time: otherwise a key that the issuer has removed could be used forever.
+type watchedKeys struct {
+	set atomic.Pointer[oidc.RemoteKeySet]
+}
 
 // VerifySignature implements [oidc.KeySet].
-func (k watchedKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	payload, err := k.RemoteKeySet.VerifySignature(ctx, token)
-	if failed, ok := ctx.Value(failureKey{}).(*error); ok && err != nil && strings.HasPrefix(err.Error(), "fetching keys") {
+func (k *watchedKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.set.Load().VerifySignature(ctx, token)
+	if failed, ok := ctx.Value(failureKey{}).(*error); ok && isFetch(err) {
 		*failed = err
 	}
 	return payload, err
 }
 
-// cachedAnswers repeats the last answer to a URL for some time. Without it, everybody could make
-// this server ask the issuer for its keys, with tokens that name keys that do not exist.
+func isFetch(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "fetching keys") }
+
+// unsigned is a token that no key has signed.
+const unsigned = "eyJhbGciOiJSUzI1NiJ9.e30.AA"
+
+// renew uses another set when that has keys. A token makes it ask for them.
+func (k *watchedKeys) renew(ctx context.Context, next *oidc.RemoteKeySet) error {
+	if _, err := next.VerifySignature(ctx, unsigned); isFetch(err) {
+		return err
+	}
+	k.set.Store(next)
+	return nil
+}
+
+// cachedAnswers repeats the last answer to a URL for some time: a failure for [failedFor], or for
+// last if that is shorter. Without it, everybody could make this server ask the issuer for its
+// keys, with tokens that name keys that do not exist.
+//
+// It makes no request without encryption to another machine, neither for a URL in the metadata nor
+// for a redirect: whoever can change the answer could make tokens.
 type cachedAnswers struct {
 	next http.RoundTripper
 	last time.Duration
@@ -174,45 +212,59 @@ type cachedAnswers struct {
 
 type cachedAnswer struct {
 	at     time.Time
+	err    error // if there was no answer
+	status int
 	header http.Header
 	body   []byte
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (c *cachedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !config.Loopback(r.URL.Host) {
+		return nil, fmt.Errorf("%s is not encrypted", r.URL.Redacted())
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	url := r.URL.String()
-	if a, ok := c.answers[url]; ok && c.now().Sub(a.at) < c.last {
-		return a.response(r), nil
-	}
-	answer, err := c.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, issuerBytes+1))
-	_ = answer.Body.Close() // it was read
-	if err != nil {
-		return nil, err
-	}
-	if len(body) > issuerBytes {
-		return nil, fmt.Errorf("the answer has more than %d bytes", issuerBytes)
-	}
-	a := cachedAnswer{c.now(), answer.Header, body}
-	if answer.StatusCode == http.StatusOK {
+	a, known := c.answers[url]
+	if age := c.now().Sub(a.at); !known || age < 0 || age >= c.keep(&a) {
+		a = c.ask(r)
 		if c.answers == nil {
 			c.answers = map[string]cachedAnswer{}
 		}
 		c.answers[url] = a
 	}
-	copied := a.response(r)
-	copied.StatusCode, copied.Status = answer.StatusCode, answer.Status
-	return copied, nil
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.response(r), nil
 }
 
-func (a cachedAnswer) response(r *http.Request) *http.Response {
+// keep returns how long an answer is repeated.
+func (c *cachedAnswers) keep(a *cachedAnswer) time.Duration {
+	if a.err != nil || a.status != http.StatusOK {
+		return min(c.last, failedFor)
+	}
+	return c.last
+}
+
+// ask makes a request.
+func (c *cachedAnswers) ask(r *http.Request) cachedAnswer {
+	answer, err := c.next.RoundTrip(r)
+	if err != nil {
+		return cachedAnswer{at: c.now(), err: err}
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, issuerBytes+1))
+	_ = answer.Body.Close() // it was read
+	if err == nil && len(body) > issuerBytes {
+		err = fmt.Errorf("the answer has more than %d bytes", issuerBytes)
+	}
+	return cachedAnswer{c.now(), err, answer.StatusCode, answer.Header, body}
+}
+
+func (a *cachedAnswer) response(r *http.Request) *http.Response {
 	return &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		StatusCode: a.status, Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: a.header.Clone(), ContentLength: int64(len(a.body)), Body: io.NopCloser(bytes.NewReader(a.body)),
 	}
 }

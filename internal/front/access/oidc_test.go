@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -22,6 +23,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/access"
 )
 
 // An issuer is an OpenID Connect issuer with keys that can be replaced.
@@ -30,6 +32,7 @@ type issuer struct {
 	url    string
 	asked  atomic.Int64 // for keys
 	broken atomic.Bool  // it returns no keys
+	keys   string       // the URL of the keys in the metadata; "" for the one of this issuer
 	mu     sync.Mutex
 	secret *ecdsa.PrivateKey
 	name   string // of the key
@@ -43,7 +46,10 @@ func newIssuer(t *testing.T, listener net.Listener) *issuer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		// it also names algorithms that this server must not take
-		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":"x","token_endpoint":"x","id_token_signing_alg_values_supported":["none","HS256","ES256"]}`, i.url, i.url+"/keys")
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":"x","token_endpoint":"x","id_token_signing_alg_values_supported":["none","HS256","ES256"]}`, i.url, cmp.Or(i.keys, i.url+"/keys"))
+	})
+	mux.HandleFunc("/elsewhere", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://192.0.2.1/keys", http.StatusFound)
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		if i.asked.Add(1); i.broken.Load() {
@@ -284,4 +290,63 @@ func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
 		t.Errorf("the issuer was asked for its keys %d times, want once", n)
 	}
 	w.is("a good token after that", w.bearer(i.token(nil)), 200, "")
+}
+
+func TestTokensDoNotMakeTheServerFloodAnIssuerThatFails(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i.broken.Store(true)
+	w := newWorldOf(t, withIssuer(i.url), "", time.Hour)
+	begin := time.Now()
+	for range 200 {
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+	}
+	for i.asked.Load() == 0 { // its metadata may come late
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+	}
+	if n, most := i.asked.Load(), 1+int64(time.Since(begin)/time.Second); n > most {
+		t.Errorf("the issuer was asked for its keys %d times in %s, want at most %d", n, time.Since(begin), most)
+	}
+	i.broken.Store(false)
+	w.is("a token, when the issuer answers", w.bearer(i.token(nil)), 200, "jwt:")
+}
+
+func TestAKeyThatTheIssuerHasRemovedIsNotTakenForever(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorldBy(t, withIssuer(i.url), "", access.Options{Refresh: time.Millisecond, Again: 20 * time.Millisecond})
+	first := i.token(nil)
+	w.is("the key", w.bearer(first), 200, "")
+	i.broken.Store(true)
+	for asked := i.asked.Load(); i.asked.Load() < asked+3; time.Sleep(time.Millisecond) {
+		w.is("the key, while the issuer returns none", w.get("/", "Authorization: Bearer "+first), 200, "")
+	}
+	i.rotate("second") // and no token of the second key comes
+	i.broken.Store(false)
+	for deadline := time.Now().Add(time.Minute); w.get("/", "Authorization: Bearer "+first).status != 401; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a key that the issuer has removed is still taken after a minute")
+		}
+	}
+	w.is("the second key", w.bearer(i.token(nil)), 200, "")
+}
+
+func TestKeysOfAnIssuerAreNotReadFromAnotherMachineWithoutEncryption(t *testing.T) {
+	for _, keys := range []string{"http://192.0.2.1/keys", "/elsewhere"} {
+		i := newIssuer(t, listen(t, "127.0.0.1:0"))
+		if i.keys = keys; keys == "/elsewhere" {
+			i.keys = i.url + keys
+		}
+		w := newWorld(t, withIssuer(i.url), "")
+		await(t, "tokens are accepted", w.log.String)
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+		await(t, "http://192.0.2.1/keys is not encrypted", w.log.String)
+	}
+}
+
+func await(t *testing.T, want string, get func() string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(get(), want); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("within a minute there is no %q in:\n%s", want, get())
+		}
+	}
 }

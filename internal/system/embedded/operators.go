@@ -67,7 +67,7 @@ func (s *System) operators() http.Handler {
 		case sqsapi.Handles(r) || access.IsConsole(r.URL.Path): // the former is recognised by a header
 			problem.New(problem.UnknownRoute, "").Write(w, "")
 		default:
-			s.handler.ServeHTTP(w, r)
+			s.front.Load().access.Lasting(w, r, s.handler, admin.Bearer(r))
 		}
 	})
 	noted := rate.NewLimiter(1, 10) // lines in the log
