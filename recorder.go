@@ -77,8 +77,7 @@ func (rec *recorder) reply() (*record.Reply, http.Header) {
 
 // unkeptHeader reports whether a field belongs to one connection, one moment or one receiver.
 func unkeptHeader(name string, connection []string) bool {
-	switch name {
-	case "Date", "Set-Cookie", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
+	if !record.IsKeptHeader(name) {
 		return true
 	}
 	return slices.ContainsFunc(connection, func(options string) bool {

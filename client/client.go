@@ -22,8 +22,9 @@ type Options struct {
 	// TryTimeout is the timeout of one try, in addition to a wait for the reply; a try without an
 	// answer is repeated. Defaults to 30 seconds.
 	TryTimeout time.Duration
-	// MaxElapsed is the timeout of one call with all its tries. Defaults to no limit: a call
-	// continues until its context ends.
+	// MaxElapsed is how long one call may begin tries. A try that is under way then may still take
+	// its TryTimeout; a context with a deadline ends it, too. Defaults to no limit: a call continues
+	// until its context ends.
 	MaxElapsed time.Duration
 	// MinBackoff and MaxBackoff limit the wait between two tries, which doubles each time and is
 	// jittered by half. A longer Retry-After takes precedence; if it does not come from a once

@@ -81,10 +81,10 @@ const (
 // DefaultTable is the name of the table.
 const DefaultTable = "once_token"
 
-// Schema returns the statements that create the table and its index if they do not exist, under the
-// name [DefaultTable] or another one. Each ends with a semicolon and a line break.
+// Schema returns the statements that create a table and its index if they do not exist. Each ends
+// with a semicolon and a line break. An empty name is [DefaultTable]; see [Table] for other names.
 func (d Dialect) Schema(table string) string {
-	return strings.Join(sqlstore.Dialect(d).Schema(table), ";\n") + ";\n"
+	return strings.Join(sqlstore.Dialect(d).Schema(cmp.Or(table, DefaultTable)), ";\n") + ";\n"
 }
 
 // A Table is a table of tokens. Its methods may be used concurrently.

@@ -59,6 +59,9 @@ func TestErrorsOfTheDatabaseAreReturned(t *testing.T) {
 
 func TestTheSchemaNamesTheTableAndItsIndex(t *testing.T) {
 	t.Parallel()
+	if got, want := oncesql.SQLite.Schema(""), oncesql.SQLite.Schema(oncesql.DefaultTable); got != want {
+		t.Errorf("without a name the schema is\n%s\nwant that of the default\n%s", got, want)
+	}
 	for dialect, want := range map[oncesql.Dialect][]string{
 		oncesql.PostgreSQL: {"EXISTS shop.tokens (", "BYTEA", "INDEX IF NOT EXISTS tokens_expires ON shop.tokens (expires);\n"},
 		oncesql.MySQL:      {"EXISTS shop.tokens (", "BINARY(32)", "INDEX tokens_expires (expires)", "ENGINE=InnoDB;\n"},

@@ -71,7 +71,8 @@ once restore puts it back.`,
 	return cmd
 }
 
-// backupFolder returns the path of the folder of a backup, and where it is if it is on another machine.
+// backupFolder returns the path of the folder of a backup, and where it is if it is on another
+// machine.
 func backupFolder(s admin.Admin, path string) (dir, on string, err error) {
 	if c, ok := s.(*admin.Client); ok && c.Remote() != "" {
 		if !strings.HasPrefix(path, "/") {

@@ -38,8 +38,8 @@ func (a *app) look(cmd *cobra.Command, t target, open opening, f func(context.Co
 	return a.lookHere(cmd, t.remote, open, *t.data, *t.config, f)
 }
 
-// lookHere calls f with the server on another machine if one is named, and else with the system on a
-// data folder.
+// lookHere calls f with the server on another machine if one is named, and otherwise with the
+// system on a data folder.
 func (a *app) lookHere(cmd *cobra.Command, o *remoteOptions, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
 	client, err := a.remote(cmd, o)
 	if err != nil {

@@ -15,9 +15,11 @@ import (
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
-// A running server can take another configuration, and says whether it is alive.
+// A running server can take another configuration, read its keys and certificates again, and says
+// whether it is alive.
 type running interface {
 	Reconfigure(ctx context.Context, c *config.Config) (changed []string, err error)
+	Reload() error
 	Alive(ctx context.Context) error
 }
 
@@ -82,7 +84,9 @@ func (v *supervisor) watchdog() (times <-chan time.Time, stop func()) {
 	return tick.C, tick.Stop
 }
 
-// reload makes the server work by the configuration as it is now.
+// reload makes the server work by the configuration as it is now. If it can't, it reads the keys and
+// certificates again where the old configuration says they are: a key that an operator has removed
+// must not stay valid because of a mistake elsewhere.
 func (v *supervisor) reload(ctx context.Context, s running) {
 	v.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	status := "configuration reloaded"
@@ -93,6 +97,11 @@ func (v *supervisor) reload(ctx context.Context, s running) {
 			v.options.Log.Error("configuration not reloaded, the old one stays: restart to apply", "fields", strings.Join(needed.Fields, ", "))
 		} else {
 			v.options.Log.Error("configuration not reloaded, the old one stays", "error", err)
+		}
+		if err := s.Reload(); err != nil {
+			v.options.Log.Error("keys or certificates not read again, the old ones stay", "error", err)
+		} else {
+			v.options.Log.Info("keys and certificates were read again")
 		}
 	}
 	v.notify(daemon.SdNotifyReady + "\nSTATUS=" + status)

@@ -96,9 +96,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	write(configured(a.URL, ""))
 	socket, told := manager(t)
 	log := &watcher{}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cmd := command(ctx, "serve", "--listen", "127.0.0.1:0")
+	cmd := command(t.Context(), "serve", "--listen", "127.0.0.1:0")
 	cmd.Dir, cmd.Stderr = dir, log
 	// systemd sets WATCHDOG_PID to the process that it starts; without it, every process is meant
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=400000")
@@ -161,6 +159,79 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	}
 }
 
+func TestARemovedKeyIsRefusedAfterAReloadOfAConfigurationWithAMistake(t *testing.T) {
+	dir := t.TempDir()
+	ann, bob := strings.Repeat("a", 32), strings.Repeat("b", 32)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const configuration = "streams: {orders: {%s}}\nserver: {listen: \"127.0.0.1:0\", auth: {keys: \"file:keys\"}}\n"
+	write("once.yaml", fmt.Sprintf(configuration, ""))
+	log := &watcher{}
+	cmd := command(t.Context(), "serve")
+	cmd.Dir, cmd.Stderr = dir, log
+	write("keys", "ann "+ann+"\nbob "+bob+"\n")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	awaitText(t, "url=", log.String)
+	_, rest, _ := strings.Cut(log.String(), "url=")
+	url, _, _ := strings.Cut(rest, " ")
+	status := func(key string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/streams/orders/messages/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		return resp.StatusCode
+	}
+	expect := func(when string, ofAnn, ofBob int) {
+		t.Helper()
+		if a, b := status(ann), status(bob); a != ofAnn || b != ofBob {
+			t.Errorf("%s: got %d and %d, want %d and %d: %s", when, a, b, ofAnn, ofBob, log)
+		}
+	}
+	reload := func(want string) {
+		t.Helper()
+		before := len(log.String())
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		awaitText(t, want, func() string { return log.String()[before:] })
+	}
+	expect("at the start", 404, 404)
+	for what, more := range map[string]string{"a change that needs a restart": "admission: token", "a mistake": "admision: token"} {
+		write("keys", "ann "+ann+"\nbob "+bob+"\n")
+		write("once.yaml", fmt.Sprintf(configuration, ""))
+		reload("keys and certificates, which were read again")
+		expect("before "+what, 404, 404)
+		write("keys", "ann "+ann+"\n")
+		write("once.yaml", fmt.Sprintf(configuration, more))
+		reload("keys and certificates were read again")
+		expect("after "+what, 404, 401)
+	}
+	write("keys", "bob\n")
+	reload("keys or certificates not read again, the old ones stay")
+	expect("after a list with a mistake", 404, 401)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("serve ended with %v: %s", err, log)
+	}
+}
+
 // TestTheWatchdogIsServedWhileTheSystemMakesProgress supervises a system that stops to.
 func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 	socket, _ := manager(t)
@@ -211,6 +282,8 @@ type stalling struct {
 }
 
 func (s *stalling) Reconfigure(context.Context, *config.Config) ([]string, error) { return nil, nil }
+
+func (s *stalling) Reload() error { return nil }
 
 func (s *stalling) Alive(context.Context) error {
 	s.told.Add(1)

@@ -63,15 +63,6 @@ func replyOf(l Language, as Reply, v types.AttributeValue) (*record.Reply, error
 	return &record.Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: result}, nil
 }
 
-// dropped are the headers of a reply that are not kept, as the middleware keeps none.
-func dropped(name string) bool {
-	switch name {
-	case "Date", "Set-Cookie", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
-		return true
-	}
-	return false
-}
-
 func httpReply(result []byte) (*record.Reply, error) {
 	var p proxied
 	d := json.NewDecoder(bytes.NewReader(result))
@@ -106,7 +97,7 @@ func httpReply(result []byte) (*record.Reply, error) {
 
 func (*proxied) set(h map[string][]string, name string, values []any) {
 	name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-	if dropped(name) {
+	if !record.IsKeptHeader(name) { // as the middleware keeps them
 		return
 	}
 	var texts []string

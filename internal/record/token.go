@@ -86,6 +86,16 @@ type Reply struct {
 	Body   []byte
 }
 
+// IsKeptHeader reports whether a field of a handler's response is a part of its [Reply]. Fields
+// that belong to one connection, one moment or one receiver are not. The name is in canonical form.
+func IsKeptHeader(name string) bool {
+	switch name {
+	case "Date", "Set-Cookie", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
+		return false
+	}
+	return true
+}
+
 // Size returns the size of the body and headers, or 0 if there is no reply.
 func (r *Reply) Size() int {
 	if r == nil {

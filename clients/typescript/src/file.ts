@@ -101,8 +101,8 @@ export class FileStorage implements SenderStorage {
   }
 
   async forget(number: number): Promise<void> {
+    this.#shelf.refused.delete(number); // before it is written: the file may be replaced meanwhile
     await this.#append({ forget: number });
-    this.#shelf.refused.delete(number);
     this.#tell();
   }
 

@@ -52,12 +52,12 @@ export interface Retrying {
   onRetry: (error: unknown, wait: number) => void;
 }
 
-/** tryOnce makes one request. It throws if there is no whole answer. */
-export async function tryOnce(o: Retrying, r: Request, signal?: AbortSignal): Promise<Answer> {
+/** tryOnce makes one request. It throws if there is no whole answer within `tryTimeout`, or within `most` milliseconds. */
+export async function tryOnce(o: Retrying, r: Request, signal?: AbortSignal, most = Infinity): Promise<Answer> {
   const headers = await o.headers();
   r.headers?.forEach((value, name) => headers.set(name, value));
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(new Error("no answer in time")), o.tryTimeout + (r.wait ?? 0));
+  const timer = setTimeout(() => timeout.abort(new Error("no answer in time")), Math.min(o.tryTimeout + (r.wait ?? 0), most));
   try {
     const init: RequestInit = {
       method: r.method, headers, redirect: "manual", cache: "no-store",
@@ -84,10 +84,10 @@ export async function call<T>(o: Retrying, r: Request, signal: AbortSignal | und
     if (signal?.aborted) throw new UnacknowledgedError(signal.reason, last);
     let result: T | Problem | undefined;
     try {
-      result = read(await tryOnce(o, r, signal));
+      result = read(await tryOnce(o, r, signal, o.maxElapsed - (Date.now() - began)));
     } catch (e) {
       if (signal?.aborted) throw new UnacknowledgedError(signal.reason, last);
-      last = e;
+      if (last === undefined || Date.now() - began < o.maxElapsed) last = e; // else maxElapsed has cut the try
     }
     if (result !== undefined && !(result instanceof Problem)) return result;
     if (result instanceof Problem) {

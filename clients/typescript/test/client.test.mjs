@@ -132,6 +132,12 @@ test("a call without an acknowledgement ends with its signal or its time, and na
   await assert.rejects(new Client(url, { ...quick, maxElapsed: 20 }).send({ stream: "orders", key: "k" }), isOpen("maxElapsed"));
 });
 
+test("maxElapsed ends a try that gets no answer", { timeout: 20_000 }, async (t) => {
+  const url = await fake(t, () => new Promise(() => {})); // each try would take 30 s
+  const call = new Client(url, { ...quick, maxElapsed: 50 }).send({ stream: "orders", key: "k" });
+  await assert.rejects(call, (e) => e instanceof UnacknowledgedError && e.key === "k");
+});
+
 test("a try without an answer in time is repeated", async (t) => {
   let tries = 0;
   const url = await fake(t, async () => {

@@ -89,6 +89,27 @@ test("a file whose messages are mostly gone is replaced by a smaller one", async
   await storage.close();
 });
 
+test("a message that is forgotten while the file is replaced stays forgotten", async (t) => {
+  const folder = temporary(t);
+  let storage = await opened(folder);
+  await storage.add({ key: "refused" }, 1);
+  const [first] = await storage.pending(1, 1);
+  await storage.settle({ acknowledged: [], refused: [{ ...first, problem: { type: "too-large", title: "", status: 413 } }], keepNumbers: false });
+  const numbers = [];
+  for (let i = 0; i < 15; i++) numbers.push(await storage.add({ body: new Uint8Array(100_000) }, 20));
+  // While the first line is written, the other two wait. They are durable together.
+  await Promise.all([
+    storage.setEpoch(7),
+    storage.settle({ acknowledged: numbers, refused: [], keepNumbers: false }),
+    storage.forget(first.number),
+  ]);
+  assert.ok(statSync(join(folder, "messages")).size < 1e6, "the file must be replaced");
+  await storage.close();
+  storage = await opened(folder);
+  assert.deepEqual([await keys(storage), await storage.refused()], [[], []]);
+  await storage.close();
+});
+
 test("a storage of another sender or version is refused", async (t) => {
   const folder = temporary(t);
   await (await opened(folder)).close();

@@ -74,7 +74,7 @@ func escaped(names []string) string { return strings.Join(names, "/") }
 func (f *difference) identities(from, to *config.Config) (why string, needed bool) {
 	name := f.at[1]
 	switch {
-	case f.at[0] == "destinations" && f.what == "" && f.at[len(f.at)-2] != "retry" && f.at[len(f.at)-1] != "retry":
+	case f.at[0] == "destinations" && len(f.at) > 2 && f.at[2] != "retry":
 		if numbered(from, name) || numbered(to, name) {
 			return ": its effects are numbered for the stream or the system that they go to", true
 		}
@@ -132,7 +132,10 @@ func (d *differences) compare(at []string, a, b reflect.Value) {
 		return
 	default:
 	}
-	if x, y := a.Interface(), b.Interface(); !reflect.DeepEqual(x, y) && (a.Kind() != reflect.Slice || a.Len()+b.Len() > 0) {
+	if a.Kind() == reflect.Slice && a.Len()+b.Len() == 0 { // nil and empty are the same
+		return
+	}
+	if !reflect.DeepEqual(a.Interface(), b.Interface()) {
 		d.add(at, "")
 	}
 }

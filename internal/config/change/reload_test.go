@@ -20,6 +20,7 @@ destinations:
   shop: {webhook: "https://shop.example/hook", secret: "env:A"}
   next: {stream: next}
   link: {once: "https://us.example", stream: room, auth: "env:A"}
+  retry: {stream: next}
 ingress: {s3: {from: s3, arns: ["arn:aws:s3:::x"], stream: next}}
 server:
   listen: 127.0.0.1:8443
@@ -42,7 +43,11 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		{"[next]", "[next, shop]", "streams.chat.destinations", ""},
 		{"{stream: next}", "{stream: orders}", "destinations.next.stream", "destinations.next.stream: its effects are numbered for the stream or the system that they go to"},
 		{"https://us.example", "https://asia.example", "destinations.link.once", "destinations.link.once: its effects are numbered for the stream or the system that they go to"},
-		{"auth: \"env:A\"}\ningress", "auth: \"env:A\", retry: {max: 1m}}\ningress", "destinations.link.retry.max", ""},
+		{"auth: \"env:A\"}\n  retry", "auth: \"env:A\", retry: {max: 1m}}\n  retry", "destinations.link.retry.max", ""},
+		{"auth: \"env:A\"}\n  retry", "auth: \"env:A\", relay: false}\n  retry", "destinations.link.relay (added)", "destinations.link.relay (added): its effects are numbered for the stream or the system that they go to"},
+		{"retry: {stream: next}", "retry: {stream: orders}", "destinations.retry.stream", "destinations.retry.stream: its effects are numbered for the stream or the system that they go to"},
+		{"retry: {stream: next}", "retry: {stream: next, retry: {max: 1m}}", "destinations.retry.retry.max", ""},
+		{"  retry: {stream: next}\n", "", "destinations.retry (removed)", ""},
 		{"streams:\n", "streams:\n  more: {}\n", "streams.more (added)", ""},
 		{"  work: {pool: {window: 5}}\n", "", "streams.work (removed)", "streams.work (removed)"},
 		{"pool: {window: 5}", "pool: {window: 6}", "streams.work.pool.window", "streams.work.pool.window"},

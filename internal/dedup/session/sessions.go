@@ -115,6 +115,7 @@ func New(store Store, cfg Config) *Sessions {
 	cfg = cfg.withDefaults()
 	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), ends: &ends{settled: map[string]bool{}, told: map[string]time.Time{}}}
 	if b := cfg.Before; b != nil {
+		s.cfg.Before = nil // otherwise the first sessions would never be freed
 		s.presence, s.ends = b.presence, b.ends
 		maps.Copy(s.turns, b.turns)
 		return s

@@ -64,8 +64,8 @@
 // The file belongs to one process and to one database; lines that others append while it is open
 // are truncated. A reader that follows the file may see lines that a crash undoes and that are
 // written again, in another order; the part before the committed length never changes. The marks
-// identify a file by its absolute path: if it is moved together with its database, it is a new file,
-// unless [Rename] gives it their records. The network file system or disk must honour fsync. A copy
-// of a database that was made while it was open is recognised as older only if the length beside
-// the file was written after it.
+// identify a file by its absolute path: if it is moved together with its database, it is a new
+// file, unless [Rename] gives it their records. The network file system or disk must honour fsync.
+// A copy of a database that was made while it was open is recognised as older only if the length
+// beside the file was written after it.
 package file

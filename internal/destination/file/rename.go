@@ -15,6 +15,9 @@ const renameBatch = 1 << 20
 // error. After an error, or a crash, a part of the records is under each path, and the same call
 // continues.
 func Rename(db *pebble.DB, from, to string) (err error) {
+	if from == to {
+		return nil // each record would be deleted after it is written
+	}
 	old, renamed := newMarks(db, nil, from), newMarks(db, nil, to)
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: old.prefix(0), UpperBound: old.prefix(0xff)})
 	if err != nil {

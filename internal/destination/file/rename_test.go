@@ -39,6 +39,9 @@ func TestAFileThatIsRenamedWithItsRecordsGetsNoLineTwice(t *testing.T) {
 	if err := Rename(b.db, b.path, other); err != nil {
 		t.Fatal(err)
 	}
+	if err := Rename(b.db, other, other); err != nil { // changes nothing
+		t.Fatal(err)
+	}
 	lengths, others, err := Committed(b.db, []string{b.path, other})
 	if err != nil || lengths[0] != -1 || lengths[1] <= 0 || others != 0 {
 		t.Errorf("lengths %v, %d others, %v; want none at the old path and no other file", lengths, others, err)

@@ -25,6 +25,7 @@ const (
 	issuerTime    = 10 * time.Second // for one request
 	issuerBytes   = 1 << 20          // of one answer
 	keysFor       = 10 * time.Second // between two requests for its keys
+	failedFor     = time.Second      // between two requests if the first one has failed
 	maxTokenBytes = 16 << 10
 )
 
@@ -161,8 +162,9 @@ func (k watchedKeys) VerifySignature(ctx context.Context, token string) ([]byte,
 	return payload, err
 }
 
-// cachedAnswers repeats the last answer to a URL for some time. Without it, everybody could make
-// this server ask the issuer for its keys, with tokens that name keys that do not exist.
+// cachedAnswers repeats the last answer to a URL for some time: a failure for [failedFor], or for
+// last if that is shorter. Without it, everybody could make this server ask the issuer for its
+// keys, with tokens that name keys that do not exist.
 type cachedAnswers struct {
 	next http.RoundTripper
 	last time.Duration
@@ -174,6 +176,8 @@ type cachedAnswers struct {
 
 type cachedAnswer struct {
 	at     time.Time
+	err    error // if there was no answer
+	status int
 	header http.Header
 	body   []byte
 }
@@ -183,36 +187,45 @@ func (c *cachedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	url := r.URL.String()
-	if a, ok := c.answers[url]; ok && c.now().Sub(a.at) < c.last {
-		return a.response(r), nil
-	}
-	answer, err := c.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, issuerBytes+1))
-	_ = answer.Body.Close() // it was read
-	if err != nil {
-		return nil, err
-	}
-	if len(body) > issuerBytes {
-		return nil, fmt.Errorf("the answer has more than %d bytes", issuerBytes)
-	}
-	a := cachedAnswer{c.now(), answer.Header, body}
-	if answer.StatusCode == http.StatusOK {
+	a, known := c.answers[url]
+	if age := c.now().Sub(a.at); !known || age < 0 || age >= c.keep(&a) {
+		a = c.ask(r)
 		if c.answers == nil {
 			c.answers = map[string]cachedAnswer{}
 		}
 		c.answers[url] = a
 	}
-	copied := a.response(r)
-	copied.StatusCode, copied.Status = answer.StatusCode, answer.Status
-	return copied, nil
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.response(r), nil
 }
 
-func (a cachedAnswer) response(r *http.Request) *http.Response {
+// keep returns how long an answer is repeated.
+func (c *cachedAnswers) keep(a *cachedAnswer) time.Duration {
+	if a.err != nil || a.status != http.StatusOK {
+		return min(c.last, failedFor)
+	}
+	return c.last
+}
+
+// ask makes a request.
+func (c *cachedAnswers) ask(r *http.Request) cachedAnswer {
+	answer, err := c.next.RoundTrip(r)
+	if err != nil {
+		return cachedAnswer{at: c.now(), err: err}
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, issuerBytes+1))
+	_ = answer.Body.Close() // it was read
+	if err == nil && len(body) > issuerBytes {
+		err = fmt.Errorf("the answer has more than %d bytes", issuerBytes)
+	}
+	return cachedAnswer{c.now(), err, answer.StatusCode, answer.Header, body}
+}
+
+func (a *cachedAnswer) response(r *http.Request) *http.Response {
 	return &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		StatusCode: a.status, Status: fmt.Sprint(a.status, " ", http.StatusText(a.status)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: a.header.Clone(), ContentLength: int64(len(a.body)), Body: io.NopCloser(bytes.NewReader(a.body)),
 	}
 }

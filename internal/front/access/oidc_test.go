@@ -285,3 +285,21 @@ func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
 	}
 	w.is("a good token after that", w.bearer(i.token(nil)), 200, "")
 }
+
+func TestTokensDoNotMakeTheServerFloodAnIssuerThatFails(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i.broken.Store(true)
+	w := newWorldOf(t, withIssuer(i.url), "", time.Hour)
+	begin := time.Now()
+	for range 200 {
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+	}
+	for i.asked.Load() == 0 { // its metadata may come late
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+	}
+	if n, most := i.asked.Load(), 1+int64(time.Since(begin)/time.Second); n > most {
+		t.Errorf("the issuer was asked for its keys %d times in %s, want at most %d", n, time.Since(begin), most)
+	}
+	i.broken.Store(false)
+	w.is("a token, when the issuer answers", w.bearer(i.token(nil)), 200, "jwt:")
+}
