@@ -128,7 +128,7 @@ delete() {
 
 finish() {
 	[ "$1" -eq 0 ] || localstack/ministack.sh logs >&2 || true
-	[ -z "${receiver:-}" ] || kill "$receiver"
+	[ -z "${receiver:-}" ] || kill "$receiver" 2>/dev/null || true
 	[ -n "${KEEP:-}" ] || localstack/ministack.sh down
 }
 
