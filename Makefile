@@ -1,7 +1,7 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
 .PHONY: help test race lint fuzz e2e prove bench cover vuln ci
-.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test
+.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test template-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ ministack-test: ## the same on MiniStack behind an HTTP API
 
 shop-test: ## an app of somebody else's with two pipelines on MiniStack, used with the command line
 	localstack/shop.sh ministack
+
+template-test: ## the CloudFormation template of a release on MiniStack, deployed, updated and deleted by the AWS command line
+	localstack/template.sh
 
 .PHONY: lambdas archives template included construct synth
 

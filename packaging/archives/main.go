@@ -1,11 +1,12 @@
 // Command archives packs the three functions for AWS Lambda, so that they can be deployed without
 // Go. `make archives` builds the functions and calls it.
 //
-//	archives FROM TO
+//	archives FROM TO [ARCHITECTURE...]
 //
-// FROM has the folders arm64 and amd64, each as `make lambdas` fills dist/. TO gets an archive for
-// each function and architecture, such as once-ingest-arm64.zip, and their checksums in
-// functions.sha256. The same files and the same version of Go make the same archives.
+// ARCHITECTURE is arm64 or amd64; the default is both. FROM has a folder for each architecture, as
+// `make lambdas` fills dist/. TO gets an archive for each function and architecture, such as
+// once-ingest-arm64.zip, and their checksums in functions.sha256. The same files and the same
+// version of Go make the same archives.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,23 +27,32 @@ import (
 const checksums = "functions.sha256"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: archives FROM TO")
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: archives FROM TO [ARCHITECTURE...]")
 		os.Exit(2)
 	}
-	if err := pack(os.Args[1], os.Args[2]); err != nil {
+	if err := pack(os.Args[1], os.Args[2], os.Args[3:]...); err != nil {
 		fmt.Fprintln(os.Stderr, "archives:", err)
 		os.Exit(1)
 	}
 }
 
-// pack writes all archives, and then their checksums.
-func pack(from, to string) error {
+// pack writes the archives of the given architectures, or of both, and then their checksums.
+func pack(from, to string, only ...string) error {
+	architectures := []struct{ folder, aws string }{{"arm64", "arm64"}, {"amd64", "x86_64"}}
+	for _, name := range only {
+		if name != "arm64" && name != "amd64" {
+			return fmt.Errorf("architecture %q is neither arm64 nor amd64", name)
+		}
+	}
 	if err := os.MkdirAll(to, 0o750); err != nil { //nolint:gosec // the caller names it
 		return fmt.Errorf("make folder: %w", err)
 	}
 	var sums strings.Builder
-	for _, architecture := range []struct{ folder, aws string }{{"arm64", "arm64"}, {"amd64", "x86_64"}} {
+	for _, architecture := range architectures {
+		if len(only) > 0 && !slices.Contains(only, architecture.folder) {
+			continue
+		}
 		for _, kind := range []struct {
 			folder, prefix string
 			collector      bool

@@ -105,6 +105,23 @@ func TestTheChecksumsAreThoseOfAllArchives(t *testing.T) {
 	}
 }
 
+func TestOneArchitectureNeedsNoFunctionsOfTheOther(t *testing.T) {
+	from, to := built(t, time.Now(), 0o600), t.TempDir()
+	if err := os.RemoveAll(filepath.Join(from, "arm64")); err != nil {
+		t.Fatal(err)
+	}
+	if err := pack(from, to, "amd64"); err != nil {
+		t.Fatal(err)
+	}
+	archives, err := filepath.Glob(filepath.Join(to, "*-x86_64.zip"))
+	if sums := strings.Count(contents(t, filepath.Join(to, checksums)), "-x86_64.zip\n"); err != nil || len(archives) != 6 || sums != 6 {
+		t.Errorf("%d checksums of %d archives, want 6: %v", sums, len(archives), err)
+	}
+	if err := pack(from, to, "x86_64"); err == nil || !strings.Contains(err.Error(), `"x86_64" is neither`) {
+		t.Errorf("an unknown architecture: got %v", err)
+	}
+}
+
 func TestAMissingFunctionIsAnErrorThatNamesIt(t *testing.T) {
 	from, missing := built(t, time.Now(), 0o600), filepath.Join("amd64", "otlp", "publish", "bootstrap")
 	if err := os.Remove(filepath.Join(from, missing)); err != nil {
