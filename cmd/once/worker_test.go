@@ -231,6 +231,7 @@ func TestACommandWhoseDescendantsKeepItsPipesOpenIsStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer endProcess(t, pid)
+			awaitText(t, "\n", func() string { text, _ := os.ReadFile(pid); return string(text) })
 			if last != "exit 3" {
 				big := make([]byte, 1<<20) // more than a pipe holds
 				if err := w.process(t.Context(), []numbered{{1, big}}, 50*time.Millisecond); err == nil {
