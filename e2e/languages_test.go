@@ -47,6 +47,10 @@ func languages() map[string]map[string][]string {
 	}
 }
 
+// programTime is how long a program may take for one step. That of the shell starts the AWS command
+// line for each try, which takes seconds if the machine is busy.
+const programTime = 4 * time.Minute
+
 // A languageRun is the programs of one language, and a server that they reach through a front. The
 // front can lose an answer and kill the server.
 type languageRun struct {
@@ -173,7 +177,7 @@ func (r *languageRun) run(program string, args ...string) string {
 // wait waits for a condition.
 func (r *languageRun) wait(what string, condition func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), startTime)
+	ctx, cancel := context.WithTimeout(r.t.Context(), programTime)
 	defer cancel()
 	if err := poll(ctx, 20*time.Millisecond, func() (bool, error) { return condition(), nil }); err != nil {
 		r.t.Fatalf("%s: %v", what, err)
