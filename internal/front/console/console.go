@@ -116,10 +116,10 @@ func Handler(o Options) (http.Handler, error) {
 func (c *console) handler() http.Handler {
 	mux := http.NewServeMux()
 	live := map[string]page{
-		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions,
+		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions, "/totals": c.totals,
 	}
-	// These pages do not renew themselves: they read the whole store, have a form, or never change.
-	still := map[string]page{"/streams": c.streams, "/find": c.find, "/totals": c.totals, "/send": c.sendForm}
+	// These pages do not renew themselves: they have a form, or never change.
+	still := map[string]page{"/streams": c.streams, "/find": c.find, "/send": c.sendForm}
 	forms := map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
 	allow := map[string][]string{}
 	for _, pages := range []map[string]page{live, still} {
@@ -150,7 +150,7 @@ func (c *console) handler() http.Handler {
 
 // costly are the pages of a system elsewhere that are not renewed: they scan a table, or receive
 // dead letters, which hides them from other receivers for some time.
-var costly = []string{"/groups", "/letters", "/letter"} //nolint:gochecknoglobals // a constant
+var costly = []string{"/groups", "/letters", "/letter", "/totals"} //nolint:gochecknoglobals // a constant
 
 // notAllowed returns the handler of requests to a page with another method than its own.
 func (c *console) notAllowed(methods []string) http.Handler {

@@ -65,7 +65,7 @@ func TestTheFirstPageSaysWhatDoesNotMoveAndWhyAndNamesTheCommands(t *testing.T) 
 	if a := w.get("/streams"); strings.Count(a.body, `href="/console/groups?stream=`) != 6 {
 		t.Errorf("not all streams are listed: %s", a.body)
 	}
-	w.shows(w.get("/totals"), "room", "At work.", "publish.fifo")
+	w.shows(w.get("/totals", "count", "1"), "room", "At work.", "publish.fifo")
 }
 
 // leave makes a session of a pool that has entries and no holder.
@@ -270,23 +270,58 @@ func TestAMessageThatAnswersAnEntryThatIsNotThereIsShownAsWaitingForIt(t *testin
 	w.until("Nothing waits, and there are no dead letters.", "")
 }
 
+// serve shows another system from now on.
+func (w *world) serve(system console.System) *httptest.Server {
+	w.Helper()
+	pages, err := console.Handler(console.Options{
+		System: system, API: w.system.Handler(), Streams: func() []record.Stream { return nil }, Allowed: func(string) bool { return true },
+		DataDir: w.data, Done: w.Context().Done(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.server.Close()
+	w.server = httptest.NewServer(pages)
+	return w.server
+}
+
+// slow is a system that needs time to end a question whose context has ended.
+type slow struct {
+	console.System
+	asked chan struct{}
+	ended atomic.Bool
+}
+
+func (s *slow) DeadLetters(ctx context.Context, _ admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
+	close(s.asked)
+	<-ctx.Done()
+	time.Sleep(200 * time.Millisecond)
+	s.ended.Store(true)
+	return nil, ctx.Err()
+}
+
+// The database may be closed when the server has ended its last request.
+func TestARequestEndsAfterThePageThatItFollowsIsMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	system := &slow{System: w.system, asked: make(chan struct{})}
+	server := w.serve(system)
+	_, stop := w.events("/letters")
+	<-system.asked
+	stop()
+	server.Close() // it waits for its requests
+	if !system.ended.Load() {
+		t.Error("the last request has ended while its page is being made")
+	}
+}
+
 // TestBrowsersThatShowTheSamePageShareItsRenewal counts how often the page is made: not for each
 // browser.
 func TestBrowsersThatShowTheSamePageShareItsRenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)
 	counted := &counting{System: w.system}
-	pages, err := console.Handler(console.Options{
-		System: counted, API: w.system.Handler(), Streams: func() []record.Stream { return nil }, Allowed: func(string) bool { return true },
-		DataDir: w.data, Done: t.Context().Done(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(pages)
-	defer server.Close()
-	w.server.Close()
-	w.server = server
+	defer w.serve(counted).Close()
 	began := time.Now()
 	var stops []func()
 	for range 30 {
@@ -327,10 +362,24 @@ func (c *counting) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) 
 	return c.System.DeadLetters(ctx, o)
 }
 
-func TestAPageThatReadsTheWholeStoreDoesNotRenewItself(t *testing.T) {
+func TestThePageOfTotalsComesBeforeTheStoreIsRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)
-	for _, path := range []string{"/totals", "/find", "/find?hash=0123456789ab", "/streams", "/send"} {
+	w.send(client.Message{Stream: "room", Key: "a", Group: "g", Body: []byte("1")})
+	if a := w.get("/totals"); strings.Contains(a.body, `scope="row"`) || !strings.Contains(a.text, "Reading the whole store") {
+		t.Errorf("the page has counts already, want a notice: %s", a.text)
+	}
+	next, stop := w.events("/totals")
+	defer stop()
+	if text := next(); !strings.Contains(text, "room") || !strings.Contains(text, "publish.fifo") {
+		t.Errorf("the first event has no counts: %s", text)
+	}
+}
+
+func TestAFormOrAPageThatNeverChangesDoesNotRenewItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for _, path := range []string{"/find", "/find?hash=0123456789ab", "/streams", "/send"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // events would not end
 		r := w.request(http.MethodGet, "/console"+path, nil).WithContext(ctx)
 		r.Header.Set("Accept", "text/event-stream")

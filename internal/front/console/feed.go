@@ -32,6 +32,7 @@ type feeds struct {
 type feed struct {
 	readers int // guarded by feeds.mu
 	stop    context.CancelFunc
+	ended   chan struct{} // closed when the page is made no more
 
 	mu      sync.Mutex
 	text    string
@@ -57,7 +58,8 @@ func (f *feed) set(text string) {
 }
 
 // join returns the feed of a page, and the function that leaves it. It returns nil if too many
-// pages are followed. The first reader starts the feed, and the last one ends it.
+// pages are followed. The first reader starts the feed. The last one ends it and waits for its end, so
+// that no page is made after the last request has ended: the database may be closed then.
 func (c *console) join(r *http.Request, p page) (f *feed, leave func()) {
 	// A page names the host in its commands.
 	key := r.Host + " " + r.URL.Path + "?" + r.URL.Query().Encode()
@@ -69,25 +71,36 @@ func (c *console) join(r *http.Request, p page) (f *feed, leave func()) {
 	f = c.feeds.byPage[key]
 	if f == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-		f = &feed{stop: cancel, changed: make(chan struct{})}
+		f = &feed{stop: cancel, ended: make(chan struct{}), changed: make(chan struct{})}
 		c.feeds.byPage[key] = f
 		go c.renew(r.Clone(ctx), p, f)
 	}
 	c.feeds.pages++
 	f.readers++
 	return f, func() {
-		c.feeds.mu.Lock()
-		defer c.feeds.mu.Unlock()
-		c.feeds.pages--
-		if f.readers--; f.readers == 0 {
-			f.stop()
-			delete(c.feeds.byPage, key)
+		if c.leave(f, key) {
+			<-f.ended
 		}
 	}
 }
 
+// leave leaves a feed, and reports whether this was its last reader.
+func (c *console) leave(f *feed, key string) bool {
+	c.feeds.mu.Lock()
+	defer c.feeds.mu.Unlock()
+	c.feeds.pages--
+	f.readers--
+	if f.readers > 0 {
+		return false
+	}
+	f.stop()
+	delete(c.feeds.byPage, key)
+	return true
+}
+
 // renew makes the content of a page again and again until the context of the request ends.
 func (c *console) renew(r *http.Request, p page, f *feed) {
+	defer close(f.ended)
 	for {
 		began := c.Now()
 		if text := c.content(r, p); r.Context().Err() == nil {

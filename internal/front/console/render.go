@@ -147,7 +147,7 @@ func body(b *admin.Body) string {
 func (c *console) show(p page, live bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
-		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		if wantsEvents(r) {
 			if !live {
 				http.Error(w, "this page does not renew itself", http.StatusNotAcceptable)
 				return
@@ -163,6 +163,11 @@ func (c *console) show(p page, live bool) http.Handler {
 		v.Live = v.Live && live
 		c.answer(w, r, http.StatusOK, &v)
 	})
+}
+
+// wantsEvents reports whether a request asks for the renewals of a page.
+func wantsEvents(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
 // fail answers with an error.

@@ -128,9 +128,17 @@ func (c *console) streams(*http.Request) (view, error) {
 	return view{Template: "streams", Title: "Streams", Data: c.Streams(), Commands: []string{c.onFolder("show"), line("check")}}, nil
 }
 
+// totals counts everything, which takes seconds if the store is large. So the page comes without
+// counts, and its events bring them. A reader without events asks for them with the field count.
 func (c *console) totals(r *http.Request) (view, error) {
+	v := view{Template: "totals", Title: "Totals", Commands: []string{c.onFolder("show")}}
+	if c.Remote == nil && !wantsEvents(r) && r.FormValue("count") == "" {
+		v.Live = true
+		return v, nil
+	}
 	stats, err := c.System.Stats(r.Context())
-	return view{Template: "totals", Title: "Totals", Data: &stats, Commands: []string{c.onFolder("show")}}, err
+	v.Data = &stats
+	return v, err
 }
 
 // A groupList is a page of the groups of a stream.
