@@ -191,6 +191,11 @@ func (r *languageRun) losesAnAnswer(out *lockedBuffer, program string, args ...s
 	r.failed.Store(0)
 	r.losing.Store(true)
 	cmd := r.start(out, program, args...)
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("output of %s:\n%s", program, out)
+		}
+	}()
 	r.wait(program+" tries again without an answer", func() bool { return r.failed.Load() >= 2 })
 	return cmd
 }

@@ -8,7 +8,7 @@ set -eu
 url=$1 stream=$2 key=$3 group=$4 body=$5
 # once dev checks no credentials. In AWS leave them and the endpoint out, and send to the queue
 # IngressFifoQueueUrl, with the attribute once-stream.
-export AWS_ENDPOINT_URL="$url" AWS_DEFAULT_REGION=any AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
+export AWS_ENDPOINT_URL_SQS="$url" AWS_DEFAULT_REGION=any AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 
 tries=0
 until queue=$(aws sqs get-queue-url --queue-name "$stream.fifo" --query QueueUrl --output text) &&
