@@ -98,7 +98,7 @@ func consoleOf(flag, listen string, c *config.Server) (string, error) {
 	switch {
 	case setting == "" && c.Auth != nil && !protected:
 		return consoleOff, nil
-	case setting == "" && (protected || c.Auth == nil):
+	case setting == "":
 		return defaultConsole(listen), nil
 	case !slices.Contains(consoles(), setting):
 		return "", fmt.Errorf("--console %q must be off, read or write", setting)
