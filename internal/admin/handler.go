@@ -18,78 +18,95 @@ import (
 // Handler serves an Admin as JSON over HTTP, for [Dial].
 func Handler(a Admin) http.Handler { return handler(a, func(int, int) error { return nil }) }
 
-// handler serves an Admin. bounded refuses lists that are too long to be sent.
-func handler(a Admin, bounded func(limit, content int) error) http.Handler {
+// limits refuses lists that are too long to be sent.
+type limits func(limit, content int) error
+
+// handler serves an Admin.
+func handler(a Admin, bounded limits) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /stats", answer(nil, func(r *http.Request) (any, error) { return a.Stats(r.Context()) }))
-	mux.Handle("GET /groups", answer([]string{"stream", "after", "limit"}, func(r *http.Request) (any, error) {
-		limit, err := number(r, "limit")
-		if err == nil {
-			err = bounded(limit, 0)
-		}
-		if err != nil {
-			return nil, err
-		}
-		o := GroupsOptions{Stream: r.Form.Get("stream"), After: r.Form.Get("after"), Limit: limit}
-		return listed(a.Groups(r.Context(), o))
-	}))
+	mux.Handle("GET /groups", answer([]string{"stream", "after", "limit"}, func(r *http.Request) (any, error) { return groups(a, r, bounded) }))
 	mux.Handle("GET /group", answer([]string{"stream", "group"}, func(r *http.Request) (any, error) {
 		return a.Group(r.Context(), r.Form.Get("stream"), r.Form.Get("group"))
 	}))
 	mux.Handle("GET /message", answer([]string{"stream", "id"}, func(r *http.Request) (any, error) {
 		return a.Message(r.Context(), r.Form.Get("stream"), r.Form.Get("id"))
 	}))
-	mux.Handle("GET /by-hash", answer([]string{"stream", "hash"}, func(r *http.Request) (any, error) {
-		o := HashOptions{Stream: r.Form.Get("stream"), Hash: r.Form.Get("hash")}
-		if err := o.Validate(); err != nil {
-			return nil, badRequest{err}
-		}
-		return a.ByHash(r.Context(), o)
-	}))
+	mux.Handle("GET /by-hash", answer([]string{"stream", "hash"}, func(r *http.Request) (any, error) { return byHash(a, r) }))
 	mux.Handle("GET /dead-letters", answer([]string{"queue", "stream", "reason", "id", "limit", "content"}, func(r *http.Request) (any, error) {
-		limit, err := number(r, "limit")
-		if err != nil {
-			return nil, err
-		}
-		content, err := strconv.Atoi(cmp.Or(r.Form.Get("content"), "0"))
-		if err != nil {
-			return nil, badRequest{errors.New("content must be a whole number")}
-		}
-		if err := bounded(limit, content); err != nil {
-			return nil, err
-		}
-		o := DeadLettersOptions{
-			Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Limit: limit, Content: content,
-		}
-		return listed(a.DeadLetters(r.Context(), o))
+		return deadLetters(a, r, bounded)
 	}))
 	mux.Handle("POST /sweep", answer(nil, func(r *http.Request) (any, error) { return a.Sweep(r.Context()) }))
-	mux.Handle("POST /redrive", answer([]string{"queue", "stream", "reason", "id", "max"}, func(r *http.Request) (any, error) {
-		limit, err := number(r, "max")
-		if err != nil {
-			return nil, err
-		}
-		o := RedriveOptions{Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Max: limit}
-		return a.Redrive(r.Context(), o)
-	}))
+	mux.Handle("POST /redrive", answer([]string{"queue", "stream", "reason", "id", "max"}, func(r *http.Request) (any, error) { return redrive(a, r) }))
 	mux.Handle("POST /drop", answer([]string{"queue", "stream", "reason", "id", "until", "message_id", "by"}, func(r *http.Request) (any, error) { return drop(a, r) }))
-	mux.Handle("POST /skip", answer([]string{"stream", "group", "number"}, func(r *http.Request) (any, error) {
-		number, err := strconv.ParseUint(r.Form.Get("number"), 10, 64)
-		if err != nil {
-			return nil, badRequest{errors.New("number must be a whole number, at least 0")}
-		}
-		return a.Skip(r.Context(), SkipOptions{Stream: r.Form.Get("stream"), Group: r.Form.Get("group"), Number: number})
-	}))
+	mux.Handle("POST /skip", answer([]string{"stream", "group", "number"}, func(r *http.Request) (any, error) { return skip(a, r) }))
 	if b, ok := a.(Backuper); ok {
-		mux.Handle("POST /backup", answer([]string{"dir"}, func(r *http.Request) (any, error) {
-			dir := r.Form.Get("dir")
-			if !filepath.IsAbs(dir) {
-				return nil, badRequest{errors.New("dir must be an absolute path")}
-			}
-			return b.Backup(r.Context(), dir)
-		}))
+		mux.Handle("POST /backup", answer([]string{"dir"}, func(r *http.Request) (any, error) { return backUp(b, r) }))
 	}
 	return mux
+}
+
+func groups(a Admin, r *http.Request, bounded limits) (any, error) {
+	limit, err := number(r, "limit")
+	if err == nil {
+		err = bounded(limit, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := GroupsOptions{Stream: r.Form.Get("stream"), After: r.Form.Get("after"), Limit: limit}
+	return listed(a.Groups(r.Context(), o))
+}
+
+func byHash(a Admin, r *http.Request) (any, error) {
+	o := HashOptions{Stream: r.Form.Get("stream"), Hash: r.Form.Get("hash")}
+	if err := o.Validate(); err != nil {
+		return nil, badRequest{err}
+	}
+	return a.ByHash(r.Context(), o)
+}
+
+func deadLetters(a Admin, r *http.Request, bounded limits) (any, error) {
+	limit, err := number(r, "limit")
+	if err != nil {
+		return nil, err
+	}
+	content, err := strconv.Atoi(cmp.Or(r.Form.Get("content"), "0"))
+	if err != nil {
+		return nil, badRequest{errors.New("content must be a whole number")}
+	}
+	if err := bounded(limit, content); err != nil {
+		return nil, err
+	}
+	o := DeadLettersOptions{
+		Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Limit: limit, Content: content,
+	}
+	return listed(a.DeadLetters(r.Context(), o))
+}
+
+func redrive(a Admin, r *http.Request) (any, error) {
+	limit, err := number(r, "max")
+	if err != nil {
+		return nil, err
+	}
+	o := RedriveOptions{Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Max: limit}
+	return a.Redrive(r.Context(), o)
+}
+
+func skip(a Admin, r *http.Request) (any, error) {
+	number, err := strconv.ParseUint(r.Form.Get("number"), 10, 64)
+	if err != nil {
+		return nil, badRequest{errors.New("number must be a whole number, at least 0")}
+	}
+	return a.Skip(r.Context(), SkipOptions{Stream: r.Form.Get("stream"), Group: r.Form.Get("group"), Number: number})
+}
+
+func backUp(b Backuper, r *http.Request) (any, error) {
+	dir := r.Form.Get("dir")
+	if !filepath.IsAbs(dir) {
+		return nil, badRequest{errors.New("dir must be an absolute path")}
+	}
+	return b.Backup(r.Context(), dir)
 }
 
 func drop(a Admin, r *http.Request) (any, error) {
