@@ -225,7 +225,7 @@ func (b *bench) latency(appends int) error {
 			arrived <- time.Now()
 		}
 	}()
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // until the reader waits
 	var afterSend, afterAck []time.Duration
 	for i := range appends {
 		began := time.Now()

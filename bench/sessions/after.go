@@ -34,7 +34,7 @@ func consumeOnce(ctx context.Context, args []string) error {
 	}
 	fmt.Println("ready")
 	err = table.Consume(ctx, c, sessionOptions(args), func(ctx context.Context, tx *sql.Tx, entries []client.Entry) error {
-		time.Sleep(effort)
+		time.Sleep(effort) // the work that each subject of this benchmark does
 		return insert(ctx, tx, idsOf(entries))
 	})
 	if errors.Is(err, context.Canceled) {

@@ -86,7 +86,7 @@ func (p *natsPeer) send(ctx context.Context, ids []string) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // the server may be killed just now
 		}
 	}
 	return nil
