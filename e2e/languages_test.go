@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -20,11 +19,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 // languages are the languages of the programs in examples/languages, with the command of a program.
@@ -64,7 +64,7 @@ type languageRun struct {
 	failed   atomic.Int64 // requests since the last loss
 	secret   []byte
 	hook     string
-	received *lockedBuffer
+	received *concurrent.Buffer
 }
 
 func TestTheProgramsOfEveryLanguageSendAndReceiveOnceWhateverIsKilled(t *testing.T) {
@@ -107,7 +107,7 @@ func newLanguageRun(t *testing.T, language string, commands map[string][]string)
 	r.front = front.URL
 	if commands["receive"] != nil {
 		_, port, _ := strings.Cut(address, ":")
-		r.received = &lockedBuffer{}
+		r.received = &concurrent.Buffer{}
 		r.start(r.received, "receive", port, r.s.path("webhook-secret"), r.s.path("received"))
 		r.wait("the receiver is ready", func() bool { return strings.HasPrefix(r.received.String(), "receiving at") })
 	} else {
@@ -147,7 +147,7 @@ func (r *languageRun) lossy(target *url.URL) http.Handler {
 }
 
 // start starts a program, which is killed at the end of the test.
-func (r *languageRun) start(out *lockedBuffer, program string, args ...string) *exec.Cmd {
+func (r *languageRun) start(out *concurrent.Buffer, program string, args ...string) *exec.Cmd {
 	r.t.Helper()
 	line := append([]string(nil), r.commands[program]...)
 	for i := range line {
@@ -168,7 +168,7 @@ func (r *languageRun) start(out *lockedBuffer, program string, args ...string) *
 // run runs a program to its end, and returns its output.
 func (r *languageRun) run(program string, args ...string) string {
 	r.t.Helper()
-	out := &lockedBuffer{}
+	out := &concurrent.Buffer{}
 	cmd := r.start(out, program, args...)
 	r.ends(cmd, out)
 	return out.String()
@@ -186,7 +186,7 @@ func (r *languageRun) wait(what string, condition func() bool) {
 
 // losesAnAnswer runs a program whose first answer is lost with the server, and returns when the
 // program has tried again in vain.
-func (r *languageRun) losesAnAnswer(out *lockedBuffer, program string, args ...string) *exec.Cmd {
+func (r *languageRun) losesAnAnswer(out *concurrent.Buffer, program string, args ...string) *exec.Cmd {
 	r.t.Helper()
 	r.failed.Store(0)
 	r.losing.Store(true)
@@ -205,11 +205,11 @@ func (r *languageRun) losesAnAnswer(out *lockedBuffer, program string, args ...s
 func (r *languageRun) sends() []string {
 	r.t.Helper()
 	outbox := r.s.path("outbox.json")
-	cmd := r.losesAnAnswer(&lockedBuffer{}, "send", r.front, "orders", outbox, "customer-7", `{"item": 7}`)
+	cmd := r.losesAnAnswer(&concurrent.Buffer{}, "send", r.front, "orders", outbox, "customer-7", `{"item": 7}`)
 	must(r.t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	_ = cmd.Wait()
 
-	out := &lockedBuffer{}
+	out := &concurrent.Buffer{}
 	before := r.failed.Load()
 	cmd = r.start(out, "send", r.front, "orders", outbox)
 	r.wait("the next run of send tries in vain", func() bool { return r.failed.Load() > before })
@@ -224,7 +224,7 @@ func (r *languageRun) sends() []string {
 }
 
 // ends waits for the end of a program, which must be without an error.
-func (r *languageRun) ends(cmd *exec.Cmd, out *lockedBuffer) {
+func (r *languageRun) ends(cmd *exec.Cmd, out *concurrent.Buffer) {
 	r.t.Helper()
 	if err := cmd.Wait(); err != nil {
 		r.t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
@@ -244,7 +244,7 @@ func (r *languageRun) prints(out, replayed string) {
 // pushes sends an order by the SDK of AWS, while the server is killed.
 func (r *languageRun) pushes() string {
 	r.t.Helper()
-	out := &lockedBuffer{}
+	out := &concurrent.Buffer{}
 	cmd := r.losesAnAnswer(out, "sqs", r.front, "orders", "order-9", "customer-7", `{"item": 9}`)
 	must(r.t, r.s.start())
 	if r.ends(cmd, out); !strings.Contains(out.String(), "sent order-9") {
@@ -329,22 +329,4 @@ func (r *languageRun) post(id, body string, at time.Time, secret []byte) int {
 	must(r.t, err)
 	must(r.t, resp.Body.Close())
 	return resp.StatusCode
-}
-
-// A lockedBuffer is the output of a running program.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

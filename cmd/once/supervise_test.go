@@ -22,25 +22,8 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
-
-// A watcher is the output of a process.
-type watcher struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (w *watcher) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *watcher) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
 
 // manager is the socket of a service manager.
 func manager(t *testing.T) (path string, next func() string) {
@@ -95,7 +78,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	}
 	write(configured(a.URL, ""))
 	socket, told := manager(t)
-	log := &watcher{}
+	log := &concurrent.Buffer{}
 	cmd := command(t.Context(), "serve", "--listen", "127.0.0.1:0")
 	cmd.Dir, cmd.Stderr = dir, log
 	// systemd sets WATCHDOG_PID to the process that it starts; without it, every process is meant
@@ -169,7 +152,7 @@ func TestARemovedKeyIsRefusedAfterAReloadOfAConfigurationWithAMistake(t *testing
 	}
 	const configuration = "streams: {orders: {%s}}\nserver: {listen: \"127.0.0.1:0\", auth: {keys: \"file:keys\"}}\n"
 	write("once.yaml", fmt.Sprintf(configuration, ""))
-	log := &watcher{}
+	log := &concurrent.Buffer{}
 	cmd := command(t.Context(), "serve")
 	cmd.Dir, cmd.Stderr = dir, log
 	write("keys", "ann "+ann+"\nbob "+bob+"\n")
@@ -241,7 +224,7 @@ func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	t.Setenv("NOTIFY_SOCKET", socket+"2")
 	t.Setenv("WATCHDOG_USEC", "20000")
-	log := &watcher{}
+	log := &concurrent.Buffer{}
 	v := supervised(serverOptions{Log: slog.New(slog.NewTextHandler(log, nil))}, nil)
 	close(v.ready)
 	ended, done := make(chan struct{}), make(chan struct{})

@@ -1,7 +1,6 @@
 package access_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,13 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 const (
@@ -33,25 +32,7 @@ type world struct {
 	access *access.Access
 	server *httptest.Server
 	list   string // the file
-	log    lines
-}
-
-// lines is the log.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log    concurrent.Buffer
 }
 
 func newWorld(t *testing.T, c *config.Server, list string) *world {

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/follow"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 // A world is the HTTP API with the real engine behind it, on a real listener. Its queue processes
@@ -30,7 +30,7 @@ type world struct {
 	queue  *ingress
 	server *httptest.Server
 	spec   *contract
-	log    *syncBuffer
+	log    *concurrent.Buffer
 	runs   atomic.Int64
 	hub    follow.Hub
 }
@@ -38,7 +38,7 @@ type world struct {
 // newWorld starts a world; change may set options and may wrap the engine.
 func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 	t.Helper()
-	w := &world{t: t, spec: newContract(t), log: &syncBuffer{}}
+	w := &world{t: t, spec: newContract(t), log: &concurrent.Buffer{}}
 	w.store = &faultyStore{groupStore: memstore.New(time.Now)}
 	w.queue = &ingress{}
 	w.hub.LookAgain = time.Hour // so that only appends wake readers
@@ -232,24 +232,6 @@ func (s *faultyStore) ReadLog(ctx context.Context, r record.LogRange) ([]record.
 		return nil, errAway
 	}
 	return s.groupStore.ReadLog(ctx, r)
-}
-
-// syncBuffer is a log that may be written to and read at the same time.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // A response is a complete answer that the OpenAPI document allows.

@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 // Keys of the lists of these tests.
@@ -36,31 +35,13 @@ type served struct {
 	*running
 	t   *testing.T
 	dir string
-	log *lockedBuffer
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log *concurrent.Buffer
 }
 
 // serve starts a system with a configuration, in which DIR is a folder.
 func serve(t *testing.T, text string, change ...func(*embedded.Options, *served)) *served {
 	t.Helper()
-	s := &served{t: t, dir: t.TempDir(), log: &lockedBuffer{}}
+	s := &served{t: t, dir: t.TempDir(), log: &concurrent.Buffer{}}
 	s.file("keys", "ann "+annKey+"\nbob "+bobKey+" chat\n")
 	s.file("admin", adminKey)
 	c, err := config.Parse("test", []byte(strings.ReplaceAll(text, "DIR", s.dir)))
