@@ -72,6 +72,13 @@ func describe(t *testing.T, c *config.Config) string {
 		}
 		fmt.Fprintf(&b, "ingress %s to %s %s\n", name, c.Ingress[name].StreamOf(name), data)
 	}
+	for _, name := range c.HandlerNames() {
+		data, err := json.Marshal(c.Handlers[name].WithDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "handler %s %s %s\n", name, c.Handlers[name].Kind(), data)
+	}
 	for _, at := range c.Restores {
 		fmt.Fprintf(&b, "restore %s\n", at.Format(time.RFC3339))
 	}
