@@ -10,5 +10,5 @@ import { listener } from "@effectively-once/handler/node";
 import { transfer } from "./transfer.ts";
 
 const port = process.argv[2];
-if (port) createServer(listener(transfer)).listen(Number(port), "127.0.0.1");
+if (port) createServer({ keepAliveTimeout: 120_000 }, listener(transfer)).listen(Number(port), "127.0.0.1");
 else await exec(transfer);
