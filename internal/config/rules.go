@@ -68,6 +68,7 @@ func (p *reader) together(c *Config) {
 	}
 	p.cycles(c)
 	p.ingressTogether(c)
+	p.schedulesTogether(c)
 }
 
 func known(names []string) string {
