@@ -25,7 +25,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress", "schedules", "restores", "server")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "handlers", "ingress", "schedules", "restores", "server")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -40,6 +40,12 @@ func Parse(name string, data []byte) (*Config, error) {
 	if n, ok := top["destinations"]; ok {
 		for _, f := range p.named(n) {
 			c.Destinations[f.key] = p.destination(f.node)
+		}
+	}
+	if n, ok := top["handlers"]; ok {
+		c.Handlers = map[string]Handler{}
+		for _, f := range p.named(n) {
+			c.Handlers[f.key] = p.handler(f.node)
 		}
 	}
 	if n, ok := top["ingress"]; ok {

@@ -90,12 +90,21 @@ type Message struct {
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
 	Route string
-	// Accepted is when the HTTP API accepted the message, or zero if that is unknown.
+	// Accepted is when the HTTP API accepted the message, or zero if that is unknown. If the message
+	// is delayed, it is NotBefore: the age of a message counts from the time when it is due.
 	Accepted time.Time
+	// NotBefore is when a delayed message is due: it is not processed earlier. It is zero for a
+	// message without a delay. It is at most [MaxDelay] ahead when the message is accepted. It is no
+	// part of the fingerprint: of two copies with different times, the one that is due first is
+	// processed, and the other is a duplicate.
+	NotBefore time.Time
 	// Try is how often the queue has delivered the message, this time included; 0 if no queue did.
 	// It is no part of the message: it is neither stored nor part of the fingerprint.
 	Try int
 }
+
+// MaxDelay is how far ahead a message may be delayed.
+const MaxDelay = 365 * 24 * time.Hour
 
 // DefaultRetention is how long a done token is kept if the stream does not set a retention. It is
 // longer than the 14 days that a message can stay in a queue. It is the same for messages by HTTP

@@ -184,6 +184,27 @@ func (c *comparison) stream(name string) {
 	c.retention(name, was, is)
 	c.gap(name, was, is)
 	c.log(name, was, is)
+	c.handler(name)
+}
+
+func (c *comparison) handler(name string) {
+	was, before := c.from.Handlers[name]
+	is, after := c.to.Handlers[name]
+	x := Change{Subject: "handler " + name, Do: drain}
+	switch {
+	case !before && after:
+		x.Change = "added"
+		x.Effect = "messages that wait are handled in place of being forwarded; with order: none, or if they have no group, their effects get other identities"
+		c.add(x, c.pending(name), c.queued())
+	case before && !after:
+		x.Change = "removed"
+		x.Effect = "messages that wait are forwarded to the destinations of the stream, and no longer change the states of groups"
+		c.add(x, c.queued())
+	case before && (was.Kind() != is.Kind() || was.Target() != is.Target()):
+		x.Change = "is another program"
+		x.Effect, x.Do = "it gets the states that the old one has left", "look that it reads them: try it with once handler try"
+		c.add(x)
+	}
 }
 
 // queueRetention is the longest that a queue of SQS keeps a message. A retention above it is never

@@ -21,6 +21,8 @@ streams:
 destinations:
   shop: {webhook: "https://shop.example/hook"}
   us: {once: "https://us.example", stream: orders}
+handlers:
+  gaps: {url: "https://gaps.example"}
 ingress:
   files: {from: s3, stream: uploads}
 schedules:
@@ -48,6 +50,11 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		want               []string // "subject: change [waiting] risk"
 	}{
 		{"nothing", "", "", busy, nil},
+		{"a new handler", "handlers:\n", "handlers:\n  orders: {lambda: orders}\n", busy, []string{"handler orders: added [2 pending, 5 queued in all streams] risk"}},
+		{"a new handler, idle", "handlers:\n", "handlers:\n  orders: {lambda: orders}\n", idle, []string{"handler orders: added []"}},
+		{"no handler", "handlers:\n  gaps: {url: \"https://gaps.example\"}\n", "", busy, []string{"handler gaps: removed [5 queued in all streams] risk"}},
+		{"another handler", "https://gaps.example", "https://gaps.example/2", busy, []string{"handler gaps: is another program []"}},
+		{"a handler that may take longer", "{url: \"https://gaps.example\"", "{timeout: 1m, url: \"https://gaps.example\"", busy, nil},
 		{"a new stream", "streams:\n", "streams:\n  more: {}\n", busy, nil},
 		{"an option that is the default", "{destinations: [shop, us]}", "{admission: key, order: group, retention: 15d, destinations: [shop, us]}", busy, nil},
 		{"admission", "orders: {", "orders: {admission: token, ", busy, []string{"stream orders: admission key -> token [2 pending, 5 queued in all streams] risk"}},

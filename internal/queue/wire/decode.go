@@ -175,6 +175,9 @@ func (r *reader) believe(x meta) {
 	if x.Accepted != nil {
 		r.message.Accepted = *x.Accepted
 	}
+	if x.NotBefore != nil {
+		r.message.NotBefore = *x.NotBefore
+	}
 }
 
 func (r *reader) names(bound string, own bool) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,10 +34,7 @@ func toQueue(m record.Message, session string, of uint64) queue.Message {
 	if m.Content != [sha256.Size]byte{} {
 		x.Content = m.Content[:]
 	}
-	// JSON has no other years
-	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {
-		x.Accepted = &accepted
-	}
+	x.Accepted, x.NotBefore = jsonTime(m.Accepted), jsonTime(m.NotBefore)
 	attributes := make(map[string]string, 4)
 	put := func(name, value string, instead *string) {
 		switch {
@@ -56,6 +54,14 @@ func toQueue(m record.Message, session string, of uint64) queue.Message {
 	put(AttrDependsOn, formatDependsOn(m.DependsOn), nil)
 	attributes[AttrMeta] = x.encode()
 	return envelope(body, attributes, m.GroupKey())
+}
+
+// jsonTime returns a time that JSON can hold, or nil if t is zero or of a year that JSON lacks.
+func jsonTime(t time.Time) *time.Time {
+	if t = t.UTC(); t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
+		return nil
+	}
+	return &t
 }
 
 func envelope(body string, attributes map[string]string, key record.GroupKey) queue.Message {

@@ -89,7 +89,7 @@ func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) {
+		if got.Principal != "" || got.Route != "" || !got.NotBefore.IsZero() || !got.Accepted.Equal(sentAt) {
 			t.Errorf("believed of %q: %+v", sender, got)
 		}
 	}

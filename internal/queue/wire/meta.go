@@ -90,6 +90,7 @@ type meta struct {
 	Principal string     `json:"principal,omitempty"`
 	Route     string     `json:"route,omitempty"`
 	Accepted  *time.Time `json:"accepted,omitempty"`
+	NotBefore *time.Time `json:"not_before,omitempty"`
 	// RedeliveryOf is that of a message; Session and Number are those of a dead letter.
 	RedeliveryOf string `json:"redelivery_of,omitempty"`
 	// Stream and To are those of an effect, whose identity and group are ID and Group: a letter
@@ -125,6 +126,9 @@ func (x *meta) encode() string {
 	field("route", x.Route)
 	if x.Accepted != nil {
 		field("accepted", x.Accepted.Format(time.RFC3339Nano))
+	}
+	if x.NotBefore != nil {
+		field("not_before", x.NotBefore.Format(time.RFC3339Nano))
 	}
 	return string(append(b, '}'))
 }

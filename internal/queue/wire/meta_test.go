@@ -28,7 +28,7 @@ func TestTheAttributeWithTheRestIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 		} {
 			check(x)
 			for _, at := range times {
-				x.Accepted = &at
+				x.Accepted, x.NotBefore = &at, &at
 				check(x)
 			}
 		}

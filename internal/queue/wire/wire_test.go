@@ -37,7 +37,7 @@ func full() record.Message {
 		DependsOn: map[string]uint64{"Other Source": 7, "b": 1 << 60}, ContentType: "application/json",
 		Headers: map[string]string{"traceparent": "00-é", "x": "line\nbreak"}, Body: []byte(`{"a":1}`),
 		Parents: []uint64{17, 23}, Seen: clock.HybridAt(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)) + 3,
-		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC),
+		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC), NotBefore: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC),
 	}
 }
 

@@ -1,0 +1,75 @@
+// Package delay keeps messages that become due later than their queue can delay them, and moves
+// them to their queues when they are due.
+//
+// A [Store] holds the items, ordered by due time. A [Keeper] moves the due ones: it sends an item
+// to its queue first and deletes it afterwards, so a crash between the two makes a second copy and
+// never loses one. The receivers drop the copy by the identity of the message.
+//
+// # Limits
+//
+// An item can't be found by its name: nothing deletes a waiting message before it is due. A copy
+// with another due time is an item of its own.
+package delay
+
+import (
+	"context"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// A Key names an item. Two items with the same key are the same item.
+type Key struct {
+	// Due is when the item is moved to its queue, to the nanosecond.
+	Due time.Time
+	// Name is the identity of the message. Every copy of a message has the same name. It may be any
+	// text.
+	Name string
+}
+
+// Same reports whether two keys name the same item.
+func (k Key) Same(other Key) bool { return k.Name == other.Name && k.Due.Equal(other.Due) }
+
+// Before reports whether the item of k is moved before that of other.
+func (k Key) Before(other Key) bool {
+	return k.Due.Before(other.Due) || k.Due.Equal(other.Due) && k.Name < other.Name
+}
+
+// An Item is a message that waits until it is due.
+type Item struct {
+	Key
+	// Queue is the name of the queue that gets the message, such as ingress.fifo.
+	Queue string
+	// Message is sent to the queue unchanged. Its Delay is 0.
+	Message queue.Message
+}
+
+// A Store holds items until they are deleted. Implementations pass delaytest.Run.
+//
+// Every method may be called concurrently. If a method fails, it may have been applied in part;
+// repeating it is harmless.
+type Store interface {
+	// Put stores items durably. An item replaces the one with the same key. An item that is too
+	// large for the store is an error that wraps [ErrTooLarge], and then none is stored.
+	Put(ctx context.Context, items []Item) error
+	// Due returns up to limit items that are due before a time, the earliest first; those that are
+	// due at the same time in the order of their names. It returns fewer only if there are no more.
+	// The limit is at least 1.
+	Due(ctx context.Context, before time.Time, limit int) ([]Item, error)
+	// Delete deletes items. Missing ones are ignored.
+	Delete(ctx context.Context, keys []Key) error
+}
+
+// Stats counts the items of a store.
+type Stats struct {
+	// Waiting is how many items there are.
+	Waiting int
+	// Next is when the earliest one is due; zero if there are none.
+	Next time.Time
+}
+
+// A Counter is a [Store] that knows how many items it has.
+type Counter interface {
+	// Stats counts the items as of now.
+	Stats(ctx context.Context) (Stats, error)
+}
