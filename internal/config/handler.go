@@ -156,8 +156,10 @@ func (p *reader) handlerRules(f map[string]node, h Handler) {
 			p.add(n.line, n.path, "is only for a url")
 		}
 	}
-	if n, ok := f["lambda"]; ok && strings.ContainsFunc(h.Lambda, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		p.add(n.line, n.path, "must not contain white space")
+	if n, ok := f["lambda"]; ok && h.Lambda != "" {
+		if _, err := ParseFunction(h.Lambda); err != nil {
+			p.add(n.line, n.path, functionRule)
+		}
 	}
 	if n, ok := f["exec"]; ok && h.Exec != "" {
 		if strings.TrimSpace(h.Exec) == "" || strings.ContainsFunc(h.Exec, unicode.IsControl) {
