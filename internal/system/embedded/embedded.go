@@ -282,7 +282,8 @@ func (s *System) open() (err error) {
 	s.keys = s.newKeyFilter()
 	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now, Presence: s.keys.Filter})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
-	if s.queues, err = openQueues(s.db, pebblequeue.Options{Write: s.store.WriteJoined, Now: s.options.Now, ReadOnly: s.options.ReadOnly}); err != nil || s.options.ReadOnly {
+	s.queues, err = openQueues(s.db, pebblequeue.Options{Write: s.store.WriteJoined, Now: s.options.Now, ReadOnly: s.options.ReadOnly}, s.move, s.keeping())
+	if err != nil || s.options.ReadOnly {
 		return err
 	}
 	s.blobs, err = dirblob.Open(filepath.Join(s.options.DataDir, blobsFolder))
