@@ -28,6 +28,12 @@ import (
 func handlerRows() []handlerRow {
 	return []handlerRow{
 		{example: stockExample(), language: "go", program: "./examples/stock"},
+		{
+			example: stockExample(), language: "python", folder: "examples/stock/python", prepare: pythonPackage,
+			serve: func(port string) []string {
+				return []string{"python3", "-m", "once_handler", "stock:change", "--port", port, "--secret", "env:HANDLER_SECRET"}
+			},
+		},
 	}
 }
 
@@ -45,6 +51,14 @@ type handlerRow struct {
 	// serve returns the command of a server of the handler at a port of this machine. The secret is
 	// in $HANDLER_SECRET.
 	serve func(port string) []string
+}
+
+// pythonPackage returns the variable with which Python finds the package for handlers.
+func pythonPackage(t *testing.T) []string {
+	t.Helper()
+	path, err := filepath.Abs("../handlers/python/src")
+	must(t, err)
+	return []string{"PYTHONPATH=" + path, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
 // A handlerExample is what the handlers of a stream do, in any language.
@@ -203,15 +217,7 @@ func (h *handled) post(ctx context.Context, o operation) (handlerReply, error) {
 	req.Header.Set("Once-Group", o.group)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Prefer", "wait=20")
-	began := time.Now()
 	resp, err := connections.Do(req)
-	if d := time.Since(began); d > time.Second {
-		st := ""
-		if err == nil {
-			st = resp.Status
-		}
-		fmt.Println("SLOW", d, o.key, err, st)
-	}
 	if err != nil {
 		return handlerReply{}, errNoReply // the server is down
 	}
