@@ -21,6 +21,10 @@ type Send func(ctx context.Context, queue string, messages []queue.Message) []er
 type Options struct {
 	// Batch is how many items are moved at a time. Defaults to 100.
 	Batch int
+	// Ahead is how long before it is due an item may be moved: the queue then delays the message for
+	// the rest of the time, in whole seconds, rounded up. It is at most [queue.MaxDelay], and for
+	// standard queues only. Defaults to 0.
+	Ahead time.Duration
 	// Pause is the time between a failure and the next try. Defaults to a second.
 	Pause time.Duration
 	// Moved is called with the lateness of items that reached their queues: the time since they
@@ -121,7 +125,7 @@ func (k *Keeper) sleep(ctx context.Context, next []Item) {
 	var due <-chan time.Time // never, if nothing waits
 	for {
 		if len(next) > 0 {
-			left := next[0].Due.Sub(k.options.Now())
+			left := next[0].Due.Sub(k.options.Now()) - k.options.Ahead
 			if left <= 0 {
 				return
 			}
@@ -139,13 +143,13 @@ func (k *Keeper) sleep(ctx context.Context, next []Item) {
 	}
 }
 
-// MoveDue moves all items that are due now and returns their number. It goes on after an item that
+// MoveDue moves all items that are due now, or within [Options.Ahead], and returns their number. It goes on after an item that
 // its queue does not take, and returns an error then; the item stays.
 func (k *Keeper) MoveDue(ctx context.Context) (moved int, err error) {
 	failed := &failures{keys: map[string]bool{}}
 	for {
 		limit := k.options.Batch + len(failed.keys)
-		items, err := k.store.Due(ctx, k.options.Now().Add(1), limit)
+		items, err := k.store.Due(ctx, k.options.Now().Add(k.options.Ahead+1), limit)
 		if err != nil {
 			return moved, fmt.Errorf("read delayed messages: %w", err)
 		}
@@ -167,11 +171,7 @@ const maxFailed = 1000
 func (k *Keeper) move(ctx context.Context, items []Item, failed *failures) (moved int, err error) {
 	var gone []Key
 	for _, part := range byQueue(items) {
-		messages := make([]queue.Message, len(part))
-		for i := range part {
-			messages[i] = part[i].Message
-		}
-		errs := k.send(ctx, part[0].Queue, messages)
+		errs := k.send(ctx, part[0].Queue, k.messages(part))
 		for i := range part {
 			switch {
 			case len(errs) != len(part):
@@ -192,6 +192,24 @@ func (k *Keeper) move(ctx context.Context, items []Item, failed *failures) (move
 		return len(gone), fmt.Errorf("delete delayed messages that were moved: %w", err)
 	}
 	return len(gone), nil
+}
+
+// messages returns the messages of items, each with the rest of its delay.
+func (k *Keeper) messages(items []Item) []queue.Message {
+	now := k.options.Now()
+	out := make([]queue.Message, len(items))
+	for i := range items {
+		out[i] = items[i].Message
+		if k.options.Ahead > 0 {
+			out[i].Delay = Seconds(items[i].Due.Sub(now))
+		}
+	}
+	return out
+}
+
+// Seconds returns a delay in whole seconds, as SQS takes it, rounded up; 0 if it is over.
+func Seconds(d time.Duration) time.Duration {
+	return max(0, (d + time.Second - 1).Truncate(time.Second))
 }
 
 var errNoAnswer = errors.New("the queue did not answer for each message")

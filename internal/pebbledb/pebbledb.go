@@ -24,6 +24,7 @@ const (
 	Tokens byte = 't'
 	Queues byte = 'q'
 	Files  byte = 'f'
+	Delays byte = 'd'
 )
 
 const (

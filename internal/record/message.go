@@ -284,6 +284,9 @@ func validName(field, value string) error {
 	return nil
 }
 
+// Waits reports whether a message is delayed and not due yet.
+func (m *Message) Waits(now time.Time) bool { return m.NotBefore.After(now) }
+
 // OnlyEnds reports whether the message has no content: it only ends the log of its group.
 func (m *Message) OnlyEnds() bool { return m.End && len(m.Body) == 0 }
 

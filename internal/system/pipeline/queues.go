@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/process"
 )
 
-// Ports are the queues of a system. All are required.
+// Ports are the queues of a system. All but Delays are required.
 //
 // When a send returns, the message is durable no later than any write that is made afterwards:
 // [record.Queues] requires it.
@@ -22,6 +23,7 @@ type Ports struct {
 	PublishFIFO queue.Queue // first-in-first-out: all other triggers, one publisher a group
 	Dead        queue.Queue // standard: refused messages
 	DeadPublish queue.Queue // standard: refused effects
+	Delays      Delays      // optional
 }
 
 func (p Ports) all() []queue.Queue {
@@ -70,8 +72,11 @@ func (q *Queues) entrance(m *record.Message) queue.Queue {
 	return q.ports.IngressFIFO
 }
 
-// Enqueue puts a message on its ingress queue. See api.Queue.
+// Enqueue puts a message on its ingress queue, or lets it wait as EnqueueAll does. See api.Queue.
 func (q *Queues) Enqueue(ctx context.Context, m record.Message) error {
+	if m.Waits(q.now()) {
+		return q.postpone(ctx, []delay.Item{q.item(m)})[0]
+	}
 	return send(ctx, q.entrance(&m), wire.ToQueue(m))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/delay/pebbledelay"
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
@@ -164,6 +165,8 @@ func checkRecord(key, value []byte) error {
 		return pebblestore.CheckRecord(key, value)
 	case pebbledb.Queues:
 		return pebblequeue.CheckRecord(key, value)
+	case pebbledb.Delays:
+		return pebbledelay.CheckRecord(key, value)
 	case pebbledb.Files:
 		return file.CheckRecord(key, value)
 	}
