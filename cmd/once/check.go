@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type checked struct {
 	Valid        bool                          `json:"valid"`
 	Streams      map[string]config.Stream      `json:"streams,omitempty"`
 	Destinations map[string]config.Destination `json:"destinations,omitempty"`
+	Handlers     map[string]config.Handler     `json:"handlers,omitempty"`
 	Warnings     []string                      `json:"warnings"`
 	Problems     []config.Problem              `json:"problems"`
 }
@@ -78,7 +80,7 @@ With --stack check only reads.`,
 		}
 		warnings = append(warnings, c.ServerWarnings()...)
 		if *asJSON {
-			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, warnings, []config.Problem{}})
+			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, warnings, []config.Problem{}})
 		}
 		for _, w := range warnings {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
@@ -101,13 +103,36 @@ func (a *app) summary(c configured) error {
 	if n := len(c.Restores); n > 0 {
 		_, _ = fmt.Fprintf(a.out, "\n%s, the last at %s\n", plural(n, "restore"), c.Restores[n-1].Format(time.RFC3339))
 	}
-	if len(c.Destinations) == 0 {
-		return nil
-	}
 	rows = [][]string{{"", ""}, {"DESTINATION", "KIND", "TARGET"}}
 	for _, name := range c.DestinationNames() {
 		d := c.Destinations[name]
 		rows = append(rows, []string{name, string(d.Kind()), visible(d)})
+	}
+	if len(c.Destinations) > 0 {
+		if err := table(a.out, rows); err != nil {
+			return err
+		}
+	}
+	return a.handlers(c)
+}
+
+// visibleHandler is [visible] for a handler.
+func visibleHandler(h config.Handler) string {
+	if h.Kind() == config.HandlerURL {
+		return visibleURL(h.URL)
+	}
+	return h.Target()
+}
+
+// handlers prints the handlers in other languages, if there are any.
+func (a *app) handlers(c configured) error {
+	if len(c.Handlers) == 0 {
+		return nil
+	}
+	rows := [][]string{{"", ""}, {"HANDLER", "KIND", "TARGET", "TIMEOUT", "BATCH", "CONCURRENCY"}}
+	for _, name := range c.HandlerNames() {
+		h := c.Handlers[name].WithDefaults()
+		rows = append(rows, []string{name, string(h.Kind()), visibleHandler(h), h.Timeout.String(), strconv.Itoa(h.Batch), strconv.Itoa(h.Concurrency)})
 	}
 	return table(a.out, rows)
 }

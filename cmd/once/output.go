@@ -77,7 +77,12 @@ func visible(d config.Destination) string {
 	if d.Kind() != config.KindWebhook && d.Kind() != config.KindOnce {
 		return d.Target()
 	}
-	u, err := url.Parse(d.Target())
+	return visibleURL(d.Target())
+}
+
+// visibleURL returns scheme and host of a URL.
+func visibleURL(text string) string {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		return "…"

@@ -26,8 +26,13 @@ type Config struct {
 	Streams map[string]Stream `json:"streams" jsonschema:"description=Streams by name: letters and digits and . _ -; at least one."`
 	// Destinations by name.
 	Destinations map[string]Destination `json:"destinations,omitempty" jsonschema:"description=Destinations by name: where effects go."`
+	// Handlers are programs that handle the messages of streams, by the names of the streams. The
+	// other streams forward, or have a handler in Go.
+	Handlers map[string]Handler `json:"handlers,omitempty" jsonschema:"description=Programs in any language that handle messages: by the name of the stream. A stream without one forwards its messages."`
 	// Ingress has the sources by name. On AWS each has a queue of its own.
 	Ingress map[string]Ingress `json:"ingress,omitempty" jsonschema:"maxProperties=20,description=Sources by name: AWS services and accounts that send to a stream over a queue of their own. They need no message attributes."`
+	// Schedules by name. They send messages at fixed times.
+	Schedules map[string]Schedule `json:"schedules,omitempty" jsonschema:"maxProperties=100,description=Schedules by name: messages that are sent to a stream at the times of a cron expression."`
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
 	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`
@@ -52,15 +57,15 @@ type Stream struct {
 	// Limits bound the names and ranges in a group's record.
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
 	// Log keeps the commits of each group for readers. If it is nil, the stream has no logs.
-	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
+	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its handler appends."`
 	// Pool deals the entries of the stream out to sessions. If it is nil, the stream has no pool.
 	Pool *Pool `json:"pool,omitempty" jsonschema:"description=Deals the entries of the stream out to sessions: each entry to exactly one. The stream has a log then; and partitions in place of its senders' groups. Its destinations get one message when the stream has ended."`
 	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it
 	// is nil, an embedded system does so unless the stream can send to a webhook, and the functions
 	// do not.
 	Direct *bool `json:"direct,omitempty" jsonschema:"description=Whether the HTTP API processes messages itself and uses the queue only for those that it could not process. Default: true in an embedded system unless a destination is a webhook; false on AWS."`
-	// Destinations receive every message of the stream from the built-in handler; a Go handler may
-	// send to these only.
+	// Destinations receive every message of the stream from the built-in handler; another handler
+	// may send to these only.
 	Destinations []string `json:"destinations,omitempty" jsonschema:"uniqueItems=true,description=Names of the destinations that the messages are forwarded to."`
 }
 

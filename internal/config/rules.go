@@ -67,7 +67,9 @@ func (p *reader) together(c *Config) {
 		files[clean] = name
 	}
 	p.cycles(c)
+	p.handlersTogether(c)
 	p.ingressTogether(c)
+	p.schedulesTogether(c)
 }
 
 func known(names []string) string {
@@ -147,17 +149,18 @@ func retryWarnings(path string, r record.RetryPolicy) []string {
 }
 
 // gapWarnings returns a warning if a number counts as missing while its message is still retried. A
-// stream without a retry policy and with destinations has no handler, as far as the file tells.
-func gapWarnings(path string, s Stream) []string {
+// stream without a retry policy and with destinations has no handler in Go, as far as the file
+// tells.
+func gapWarnings(path string, s Stream, handled bool) []string {
 	after, retry := s.Gap.After.Std(), s.Retry.Std().Or(record.MessageRetry())
-	if after == 0 || after >= retry.For || s.Retry == (Retry{}) && len(s.Destinations) > 0 {
+	if after == 0 || after >= retry.For || !handled && s.Retry == (Retry{}) && len(s.Destinations) > 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s.gap.after: %v is shorter than retry.for, which is %v: a message whose handler fails counts as missing while it is still retried",
 		path, s.Gap.After, Duration(retry.For))}
 }
 
-// MissingSecrets returns the destinations whose secrets are not there, in a stable order. A system
+// MissingSecrets returns the destinations and handlers whose secrets are not there, in a stable order. A system
 // on this machine does not start without them.
 func (c *Config) MissingSecrets() []string {
 	var out []string
@@ -174,6 +177,15 @@ func (c *Config) MissingSecrets() []string {
 			out = append(out, join("destinations", name)+field+err.Error())
 		}
 	}
+	for _, name := range c.HandlerNames() {
+		h := c.Handlers[name]
+		if h.Secret == "" {
+			continue
+		}
+		if _, err := h.Secret.Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
+			out = append(out, join("handlers", name)+".secret: "+err.Error())
+		}
+	}
 	return out
 }
 
@@ -186,8 +198,9 @@ func (c *Config) Warnings() []string {
 		for _, d := range s.Destinations {
 			used[d] = true
 		}
-		if len(s.Destinations) == 0 && s.log() == nil {
-			out = append(out, path+": has no destinations: messages are remembered and go nowhere, unless a Go handler takes them")
+		_, handled := c.Handlers[name]
+		if len(s.Destinations) == 0 && s.log() == nil && !handled {
+			out = append(out, path+": has no destinations: messages are remembered and go nowhere, unless a handler takes them")
 		}
 		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == record.ByKey {
 			out = append(out, path+".retention: "+s.Retention.String()+" is shorter than the 14d that a message can wait in an SQS queue: "+
@@ -199,7 +212,7 @@ func (c *Config) Warnings() []string {
 		if r := s.logRetention(); s.Pool != nil && r < record.DefaultLogRetention {
 			out = append(out, fmt.Sprintf("%s.log.retain: %v is short for a stream with a pool: an entry that no session has read by then is lost", path, Duration(r)))
 		}
-		out = append(out, gapWarnings(path, s)...)
+		out = append(out, gapWarnings(path, s, handled)...)
 		out = append(out, retryWarnings(path, s.Retry.Std().Or(record.MessageRetry()))...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
@@ -215,5 +228,6 @@ func (c *Config) Warnings() []string {
 		}
 		out = append(out, retryWarnings(path, d.Retry.Std().Or(record.EffectRetry()))...)
 	}
+	out = append(out, c.handlerWarnings()...)
 	return append(out, c.ingressWarnings()...)
 }

@@ -49,7 +49,7 @@ func generate(t *testing.T) *jsonschema.Schema {
 	s.Title = "once.yaml"
 	s.Description = "Streams and destinations of a once system. The rules between fields are checked by once check."
 	s.Required = []string{"streams"}
-	for _, name := range []string{"streams", "destinations", "ingress"} {
+	for _, name := range []string{"streams", "destinations", "handlers", "ingress", "schedules"} {
 		p, ok := s.Properties.Get(name)
 		if !ok {
 			t.Fatalf("no property %s", name)
@@ -70,6 +70,11 @@ func generate(t *testing.T) *jsonschema.Schema {
 		}
 		d.OneOf = append(d.OneOf, only)
 	}
+	h := s.Definitions["Handler"]
+	for _, kind := range []string{"url", "lambda", "exec"} {
+		h.OneOf = append(h.OneOf, &jsonschema.Schema{Required: []string{kind}})
+	}
+	h.DependentRequired = map[string][]string{"secret": {"url"}}
 	d.DependentRequired = map[string][]string{"secret": {"webhook"}, "once": {"stream"}, "group": {"once"}, "auth": {"once"}, "header": {"auth"}, "relay": {"once"}}
 	auth, _ := d.Properties.Get("auth")
 	auth.Pattern = `^(iam|(env|file|secretsmanager|ssm):.+)$`

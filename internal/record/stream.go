@@ -22,8 +22,14 @@ type Stream struct {
 	Name string
 	// Admission defaults to ByKey.
 	Admission Admission
-	// Handler runs for every new message. Required.
+	// Handler runs for every new message. A stream has either Handler or Batch.
 	Handler Handler
+	// Batch runs for the new messages of a group together, up to BatchSize of them. Such a stream
+	// must be neither Stateless nor have Partitions.
+	Batch BatchHandler
+	// BatchSize is the largest number of messages for one call of Batch. Defaults to
+	// [DefaultBatchSize].
+	BatchSize int
 	// Stateless promises that Handler neither reads nor writes the group's state.
 	Stateless bool
 	// Unordered allows messages of one group to pass one another. If Stateless is set too, they
@@ -173,6 +179,9 @@ func (s Stream) withDefaults() Stream {
 		s.Gap.Policy = GapWait
 	}
 	s.Retry = s.Retry.Or(MessageRetry())
+	if s.Batch != nil && s.BatchSize == 0 {
+		s.BatchSize = DefaultBatchSize
+	}
 	s.Bounds = s.Bounds.withDefaults()
 	if s.Partitions > 0 && s.Limits.Ranges == 0 {
 		s.Limits.Ranges = DefaultPartitionRanges
@@ -215,8 +224,11 @@ func NewStreams(streams []Stream) (Streams, error) {
 		if err := ValidStream(s.Name); err != nil {
 			return nil, fmt.Errorf("stream %q: %w", s.Name, err)
 		}
-		if _, twice := byName[s.Name]; twice || s.Handler == nil {
+		if _, twice := byName[s.Name]; twice || (s.Handler == nil) == (s.Batch == nil) {
 			return nil, fmt.Errorf("stream %q: needs one handler and a name of its own", s.Name)
+		}
+		if s.Batch != nil && (s.Stateless || s.Partitions > 0 || s.BatchSize < 0) {
+			return nil, fmt.Errorf("stream %q: a batch handler needs a stream with state, without partitions, and a batch of at least 1", s.Name)
 		}
 		byName[s.Name] = s.withDefaults()
 	}

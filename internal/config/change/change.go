@@ -58,8 +58,8 @@ type Change struct {
 	Do     string `json:"do"`
 }
 
-// Compare lists the changes that need care, in the order streams, destinations, sources and the
-// rest. If waiting is nil, nothing is known of what waits.
+// Compare lists the changes that need care, in the order streams, destinations, sources, schedules
+// and the rest. If waiting is nil, nothing is known of what waits.
 func Compare(from, to *config.Config, waiting *Waiting) []Change {
 	c := &comparison{from: from, to: to, waiting: waiting}
 	for _, name := range from.StreamNames() {
@@ -70,6 +70,9 @@ func Compare(from, to *config.Config, waiting *Waiting) []Change {
 	}
 	for _, name := range from.IngressNames() {
 		c.source(name)
+	}
+	for _, name := range from.ScheduleNames() {
+		c.schedule(name)
 	}
 	c.restores()
 	c.name()
@@ -181,6 +184,27 @@ func (c *comparison) stream(name string) {
 	c.retention(name, was, is)
 	c.gap(name, was, is)
 	c.log(name, was, is)
+	c.handler(name)
+}
+
+func (c *comparison) handler(name string) {
+	was, before := c.from.Handlers[name]
+	is, after := c.to.Handlers[name]
+	x := Change{Subject: "handler " + name, Do: drain}
+	switch {
+	case !before && after:
+		x.Change = "added"
+		x.Effect = "messages that wait are handled in place of being forwarded; with order: none, or if they have no group, their effects get other identities"
+		c.add(x, c.pending(name), c.queued())
+	case before && !after:
+		x.Change = "removed"
+		x.Effect = "messages that wait are forwarded to the destinations of the stream, and no longer change the states of groups"
+		c.add(x, c.queued())
+	case before && (was.Kind() != is.Kind() || was.Target() != is.Target()):
+		x.Change = "is another program"
+		x.Effect, x.Do = "it gets the states that the old one has left", "look that it reads them: try it with once handler try"
+		c.add(x)
+	}
 }
 
 // queueRetention is the longest that a queue of SQS keeps a message. A retention above it is never
@@ -304,6 +328,19 @@ func (c *comparison) source(name string) {
 		}
 	}
 	c.add(x, queued, c.dead())
+}
+
+// schedule looks for times that the old configuration would have sent late.
+func (c *comparison) schedule(name string) {
+	was := c.from.Schedules[name]
+	is, ok := c.to.Schedules[name]
+	if !ok || was.Cron == is.Cron && was.Timezone == is.Timezone {
+		return
+	}
+	c.add(Change{
+		Subject: "schedule " + name, Change: fmt.Sprintf("times %q -> %q", strings.TrimSpace(was.Cron+" "+was.Timezone), strings.TrimSpace(is.Cron+" "+is.Timezone)),
+		Effect: "the schedule begins anew: a time that was missed before, and that is not sent yet, is never sent", Do: "nothing, if no time was missed: once schedules shows the last one",
+	})
 }
 
 // restores looks for entries that are gone or changed. A new one at the end belongs to a restore.

@@ -15,7 +15,7 @@ import (
 // matches them, with slashes in place of dots. Fields below such a field can change, too.
 func reloadable() []string {
 	return []string{
-		"destinations/*",
+		"destinations/*", "handlers/*/*", "schedules/*",
 		"streams/*/destinations", "streams/*/direct", "streams/*/gap", "streams/*/held", "streams/*/limits", "streams/*/log/retain", "streams/*/retention", "streams/*/retry",
 		"server/auth/*", "server/admin/key", "server/cors", "server/hosts", "server/rate", "server/tls/*",
 	}
@@ -53,6 +53,12 @@ func (f *difference) String() string {
 func (f *difference) restart(from, to *config.Config) (why string, needed bool) {
 	if len(f.at) == 2 && f.at[0] == "streams" && f.what == "added" {
 		return "", false
+	}
+	if len(f.at) == 2 && f.at[0] == "handlers" {
+		if _, was := from.Streams[f.at[1]]; !was {
+			return "", false
+		}
+		return ": messages that were forwarded get a record of their group, or lose it, so that effects can get other identities", true
 	}
 	for _, pattern := range reloadable() {
 		depth := strings.Count(pattern, "/") + 1

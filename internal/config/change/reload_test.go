@@ -21,6 +21,9 @@ destinations:
   next: {stream: next}
   link: {once: "https://us.example", stream: room, auth: "env:A"}
   retry: {stream: next}
+schedules: {nightly: {cron: "0 3 * * *", stream: orders, body: {a: 1}}}
+handlers:
+  orders: {url: "https://orders.example/x", secret: "env:A", timeout: 20s}
 ingress: {s3: {from: s3, arns: ["arn:aws:s3:::x"], stream: next}}
 server:
   listen: 127.0.0.1:8443
@@ -73,6 +76,16 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		{"  rate: {perSecond: 10}\n", "", "server.rate (removed)", ""},
 		{"a.example\"]", "b.example\"]", "server.cors.origins", ""},
 		{"  console: read\n", "  console: read\n  hosts: [a.example]\n", "server.hosts", ""},
+		{"0 3 * * *", "0 4 * * *", "schedules.nightly.cron", ""},
+		{"{a: 1}", "{a: 2}", "schedules.nightly.body", ""},
+		{", body: {a: 1}", "", "schedules.nightly.body", ""},
+		{"schedules: {", "schedules: {more: {cron: '@daily', stream: orders}, ", "schedules.more (added)", ""},
+		{"schedules: {nightly: {cron: \"0 3 * * *\", stream: orders, body: {a: 1}}}\n", "", "schedules.nightly (removed)", ""},
+		{"https://orders.example/x", "https://orders.example/y", "handlers.orders.url", ""},
+		{"timeout: 20s", "timeout: 30s, batch: 1", "handlers.orders.timeout, handlers.orders.batch", ""},
+		{"url: \"https://orders.example/x\", secret: \"env:A\"", "lambda: x", "handlers.orders.url, handlers.orders.secret, handlers.orders.lambda", ""},
+		{"handlers:\n", "handlers:\n  chat: {url: \"https://a.example\"}\n", "handlers.chat (added)", "handlers.chat (added): messages that were forwarded get a record of their group, or lose it, so that effects can get other identities"},
+		{"handlers:\n  orders: {url: \"https://orders.example/x\", secret: \"env:A\", timeout: 20s}\n", "", "handlers.orders (removed)", "handlers.orders (removed): messages that were forwarded get a record of their group, or lose it, so that effects can get other identities"},
 		{"name: eu", "name: eu", "", ""},
 	} {
 		text := strings.Replace(running, c.old, c.new, 1)
@@ -96,5 +109,14 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		}) {
 			t.Errorf("%q names a secret: %q", c.new, changed)
 		}
+	}
+}
+
+func TestANewStreamWithAHandlerNeedsNoRestart(t *testing.T) {
+	from := parse(t, "streams: {a: {}}")
+	to := parse(t, "streams: {a: {}, b: {}}\nhandlers: {b: {url: \"https://a.example\"}}")
+	changed, restart := change.Reload(from, to)
+	if got := strings.Join(changed, ", "); got != "streams.b (added), handlers.b (added)" || len(restart) > 0 {
+		t.Errorf("changed %q, restart for %q; want both added, and no restart", got, restart)
 	}
 }

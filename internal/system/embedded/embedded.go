@@ -77,6 +77,9 @@ type Options struct {
 	Console Console
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
+	// Programs lets handlers of the kind exec run, and gets their standard error. Without it, they are
+	// an error.
+	Programs io.Writer
 	// Sign and Transport are those of [pipeline.Config]. Optional.
 	Sign      func(url string, next http.RoundTripper) (http.RoundTripper, error)
 	Transport http.RoundTripper
@@ -359,6 +362,9 @@ func (s *System) Close() error {
 	}
 	s.closeFront()
 	var errs []error
+	if g := s.generation.Load(); g != nil {
+		errs = append(errs, g.pipeline.Close())
+	}
 	for _, f := range s.outputs() {
 		errs = append(errs, f.Close())
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/effectively-once/once/internal/delay"
@@ -171,6 +172,33 @@ func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error
 		}
 	}
 	return record.Each(errs)
+}
+
+// Delay puts effects and messages of timers on their queues for later. See [record.Queues].
+func (q *Queues) Delay(ctx context.Context, delayed []record.Delayed) error {
+	errs := make([]error, len(delayed))
+	for i := range delayed {
+		d := &delayed[i]
+		pause := d.NotBefore.Sub(q.now())
+		switch {
+		case pause > queue.MaxDelay:
+			errs[i] = fmt.Errorf("delay %s: no queue takes a delay of more than %s", d.Identity(), queue.MaxDelay)
+			continue
+		case d.Delivery == nil:
+			errs[i] = q.sendBack(ctx, []record.Message{d.Message}, []queue.Message{later(wire.ToQueue(d.Message), pause)})
+			continue
+		}
+		errs[i] = send(ctx, q.ports.Publish, later(wire.ToRedelivery(d.To, *d.Delivery), pause))
+	}
+	return record.Each(errs)
+}
+
+// later returns the message with a delay in whole seconds: SQS has no fractions.
+func later(m queue.Message, pause time.Duration) queue.Message {
+	if pause > 0 {
+		m.Delay = min((pause + time.Second - 1).Truncate(time.Second), queue.MaxDelay)
+	}
+	return m
 }
 
 // Redrive puts a refused message or effect back on the queue that it came from, under its identity.

@@ -1,0 +1,65 @@
+import type { EncodedBody } from "./document.js";
+
+/** The media type and the headers of a body that a handler sends. */
+export interface BodyOptions {
+  /**
+   * The media type. Defaults to text/plain for a string, application/octet-stream for bytes, and
+   * application/json for all other values.
+   */
+  contentType?: string;
+  /** Headers of the message. */
+  headers?: Record<string, string>;
+}
+
+const encoder = new TextEncoder();
+
+/** isJSON reports whether a media type is that of JSON. */
+export function isJSON(contentType: string | undefined): boolean {
+  const type = (contentType ?? "").split(";", 1)[0]!.trim().toLowerCase();
+  return type === "application/json" || type.endsWith("+json");
+}
+
+/**
+ * encodeBody returns a body as it is written in an answer. A string and bytes are sent as they are,
+ * whatever their media type; every other value is sent as JSON. It throws a TypeError if a value
+ * can't be written as JSON.
+ */
+export function encodeBody(body: unknown, options: BodyOptions = {}): EncodedBody {
+  const { contentType, headers } = options;
+  const rest = headers && Object.keys(headers).length > 0 ? { headers } : {};
+  if (body === undefined) return contentType ? { content_type: contentType, ...rest } : rest;
+  if (typeof body === "string") {
+    const content_type = contentType ?? "text/plain; charset=utf-8";
+    if (isJSON(content_type)) return { content_type, ...rest, body_base64: toBase64(encoder.encode(body)) };
+    return { content_type, ...rest, body };
+  }
+  if (body instanceof Uint8Array) return { content_type: contentType ?? "application/octet-stream", ...rest, body_base64: toBase64(body) };
+  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) throw new TypeError("a body of bytes must be a Uint8Array");
+  const content_type = contentType ?? "application/json";
+  const json = toJSON(body, "the body");
+  if (isJSON(content_type)) return { content_type, ...rest, body: JSON.parse(json) };
+  return { content_type, ...rest, body: json };
+}
+
+/** toJSON returns a value as JSON. It throws a TypeError if the value has none. */
+export function toJSON(value: unknown, name: string): string {
+  const json = JSON.stringify(value) as string | undefined;
+  if (json === undefined) throw new TypeError(`${name} must be a value that JSON has, not ${typeof value}`);
+  return json;
+}
+
+/** fromBase64 returns the bytes of a base64 text. It throws if the text is not base64. */
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+}
+
+/** toBase64 returns bytes as base64. */
+export function toBase64(bytes: Uint8Array): string {
+  const parts: string[] = [];
+  // String.fromCharCode takes a limited number of arguments.
+  for (let i = 0; i < bytes.length; i += 0x8000) parts.push(String.fromCharCode(...bytes.subarray(i, i + 0x8000)));
+  return btoa(parts.join(""));
+}
