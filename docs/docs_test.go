@@ -115,7 +115,7 @@ func TestTheTablesOfTheConfigurationHaveEveryFieldAndNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := read(t, "configuration.md")
-	for heading, typ := range map[string]string{"Streams": "Stream", "Destinations": "Destination", "Sources": "Ingress"} {
+	for heading, typ := range map[string]string{"Streams": "Stream", "Destinations": "Destination", "Sources": "Ingress", "Schedules": "Schedule"} {
 		fields, table := s.Defs[typ].fields(s.Defs, ""), rows(t, page, heading)
 		if diff := cmp.Diff(names(fields), names(table)); diff != "" {
 			t.Errorf("%s (-schema +page)\n%s", heading, diff)

@@ -31,6 +31,8 @@ type Config struct {
 	Handlers map[string]Handler `json:"handlers,omitempty" jsonschema:"description=Programs in any language that handle messages: by the name of the stream. A stream without one forwards its messages."`
 	// Ingress has the sources by name. On AWS each has a queue of its own.
 	Ingress map[string]Ingress `json:"ingress,omitempty" jsonschema:"maxProperties=20,description=Sources by name: AWS services and accounts that send to a stream over a queue of their own. They need no message attributes."`
+	// Schedules by name. They send messages at fixed times.
+	Schedules map[string]Schedule `json:"schedules,omitempty" jsonschema:"maxProperties=100,description=Schedules by name: messages that are sent to a stream at the times of a cron expression."`
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
 	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`

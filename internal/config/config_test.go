@@ -72,6 +72,10 @@ func describe(t *testing.T, c *config.Config) string {
 		}
 		fmt.Fprintf(&b, "ingress %s to %s %s\n", name, c.Ingress[name].StreamOf(name), data)
 	}
+	for _, name := range c.ScheduleNames() {
+		x := c.Schedules[name].Settings(name)
+		fmt.Fprintf(&b, "schedule %s %q in %q to %s/%s %s %q\n", name, x.Cron, x.Zone, x.Stream, x.Group, x.ContentType, x.Body)
+	}
 	for _, name := range c.HandlerNames() {
 		data, err := json.Marshal(c.Handlers[name].WithDefaults())
 		if err != nil {

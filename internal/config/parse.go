@@ -25,7 +25,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "handlers", "ingress", "restores", "server")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "handlers", "ingress", "schedules", "restores", "server")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -53,6 +53,9 @@ func Parse(name string, data []byte) (*Config, error) {
 		for _, f := range p.named(n) {
 			c.Ingress[f.key] = p.ingress(f.node)
 		}
+	}
+	if n, ok := top["schedules"]; ok {
+		c.Schedules = p.schedules(n)
 	}
 	if n, ok := top["restores"]; ok {
 		c.Restores = p.restores(n)

@@ -69,6 +69,7 @@ func (p *reader) together(c *Config) {
 	p.cycles(c)
 	p.handlersTogether(c)
 	p.ingressTogether(c)
+	p.schedulesTogether(c)
 }
 
 func known(names []string) string {

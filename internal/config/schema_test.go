@@ -49,7 +49,7 @@ func generate(t *testing.T) *jsonschema.Schema {
 	s.Title = "once.yaml"
 	s.Description = "Streams and destinations of a once system. The rules between fields are checked by once check."
 	s.Required = []string{"streams"}
-	for _, name := range []string{"streams", "destinations", "handlers", "ingress"} {
+	for _, name := range []string{"streams", "destinations", "handlers", "ingress", "schedules"} {
 		p, ok := s.Properties.Get(name)
 		if !ok {
 			t.Fatalf("no property %s", name)

@@ -14,3 +14,7 @@ const MaxReservedGroup = 1536
 // OfSessions reports whether the group is in [SessionsStream] or [PoolsStream]. Such groups have
 // effects like all others, but no messages.
 func (k GroupKey) OfSessions() bool { return k.Stream == SessionsStream || k.Stream == PoolsStream }
+
+// SchedulesStream is the reserved stream of the records of schedules, one for each name of a
+// schedule. They have neither messages nor effects.
+const SchedulesStream = "~schedules"

@@ -58,8 +58,8 @@ type Change struct {
 	Do     string `json:"do"`
 }
 
-// Compare lists the changes that need care, in the order streams, destinations, sources and the
-// rest. If waiting is nil, nothing is known of what waits.
+// Compare lists the changes that need care, in the order streams, destinations, sources, schedules
+// and the rest. If waiting is nil, nothing is known of what waits.
 func Compare(from, to *config.Config, waiting *Waiting) []Change {
 	c := &comparison{from: from, to: to, waiting: waiting}
 	for _, name := range from.StreamNames() {
@@ -70,6 +70,9 @@ func Compare(from, to *config.Config, waiting *Waiting) []Change {
 	}
 	for _, name := range from.IngressNames() {
 		c.source(name)
+	}
+	for _, name := range from.ScheduleNames() {
+		c.schedule(name)
 	}
 	c.restores()
 	c.name()
@@ -325,6 +328,19 @@ func (c *comparison) source(name string) {
 		}
 	}
 	c.add(x, queued, c.dead())
+}
+
+// schedule looks for times that the old configuration would have sent late.
+func (c *comparison) schedule(name string) {
+	was := c.from.Schedules[name]
+	is, ok := c.to.Schedules[name]
+	if !ok || was.Cron == is.Cron && was.Timezone == is.Timezone {
+		return
+	}
+	c.add(Change{
+		Subject: "schedule " + name, Change: fmt.Sprintf("times %q -> %q", strings.TrimSpace(was.Cron+" "+was.Timezone), strings.TrimSpace(is.Cron+" "+is.Timezone)),
+		Effect: "the schedule begins anew: a time that was missed before, and that is not sent yet, is never sent", Do: "nothing, if no time was missed: once schedules shows the last one",
+	})
 }
 
 // restores looks for entries that are gone or changed. A new one at the end belongs to a restore.

@@ -25,6 +25,8 @@ handlers:
   gaps: {url: "https://gaps.example"}
 ingress:
   files: {from: s3, stream: uploads}
+schedules:
+  nightly: {cron: "0 3 * * *", stream: orders}
 `
 
 func parse(t *testing.T, text string) *config.Config {
@@ -58,6 +60,10 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		{"admission", "orders: {", "orders: {admission: token, ", busy, []string{"stream orders: admission key -> token [2 pending, 5 queued in all streams] risk"}},
 		{"admission, idle", "orders: {", "orders: {admission: token, ", idle, []string{"stream orders: admission key -> token []"}},
 		{"admission, unknown", "orders: {", "orders: {admission: token, ", nil, []string{"stream orders: admission key -> token [] unknown"}},
+		{"the times of a schedule", "0 3 * * *", "0 4 * * *", busy, []string{`schedule nightly: times "0 3 * * *" -> "0 4 * * *" []`}},
+		{"the zone of a schedule", "{cron:", "{timezone: Europe/Berlin, cron:", busy, []string{`schedule nightly: times "0 3 * * *" -> "0 3 * * * Europe/Berlin" []`}},
+		{"the body of a schedule", "{cron:", "{body: [], cron:", busy, nil},
+		{"a schedule that is removed", "\n  nightly:", "\n  other:", busy, nil},
 		{"order", "orders: {", "orders: {order: none, ", busy, []string{"stream orders: order group -> none [2 pending, 5 queued in all streams, 6 dead letters of all streams] risk"}},
 		{"shorter retention", "orders: {", "orders: {retention: 1d, ", busy, []string{"stream orders: retention 15d -> 1d [6 dead letters of all streams, 5 queued in all streams] risk"}},
 		{"retention above that of a queue", "orders: {", "orders: {retention: 14d, ", &change.Waiting{Queued: 5}, []string{"stream orders: retention 15d -> 14d []"}},

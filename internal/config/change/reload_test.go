@@ -21,6 +21,7 @@ destinations:
   next: {stream: next}
   link: {once: "https://us.example", stream: room, auth: "env:A"}
   retry: {stream: next}
+schedules: {nightly: {cron: "0 3 * * *", stream: orders, body: {a: 1}}}
 handlers:
   orders: {url: "https://orders.example/x", secret: "env:A", timeout: 20s}
 ingress: {s3: {from: s3, arns: ["arn:aws:s3:::x"], stream: next}}
@@ -75,6 +76,11 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		{"  rate: {perSecond: 10}\n", "", "server.rate (removed)", ""},
 		{"a.example\"]", "b.example\"]", "server.cors.origins", ""},
 		{"  console: read\n", "  console: read\n  hosts: [a.example]\n", "server.hosts", ""},
+		{"0 3 * * *", "0 4 * * *", "schedules.nightly.cron", ""},
+		{"{a: 1}", "{a: 2}", "schedules.nightly.body", ""},
+		{", body: {a: 1}", "", "schedules.nightly.body", ""},
+		{"schedules: {", "schedules: {more: {cron: '@daily', stream: orders}, ", "schedules.more (added)", ""},
+		{"schedules: {nightly: {cron: \"0 3 * * *\", stream: orders, body: {a: 1}}}\n", "", "schedules.nightly (removed)", ""},
 		{"https://orders.example/x", "https://orders.example/y", "handlers.orders.url", ""},
 		{"timeout: 20s", "timeout: 30s, batch: 1", "handlers.orders.timeout, handlers.orders.batch", ""},
 		{"url: \"https://orders.example/x\", secret: \"env:A\"", "lambda: x", "handlers.orders.url, handlers.orders.secret, handlers.orders.lambda", ""},

@@ -4,9 +4,9 @@
 // # Errors
 //
 // Every error is a failed try, and its text names the function: a request or an answer that is too
-// large for Lambda, an error that the function returned or raised, a throttled or refused
-// invocation, and the end of the context. A function whose invocation was given up may still run to
-// its end; its answer is lost.
+// large for Lambda, a throttled or refused invocation, and the end of the context. An error that the
+// function raised, its timeout included, is a [*handler.FailedError]. A function whose invocation
+// was given up may still run to its end; its answer is lost.
 //
 // # Limits
 //
@@ -21,16 +21,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/handler"
 )
 
 // MaxPayload is the largest request and the largest answer of Lambda, in bytes.
@@ -47,6 +48,8 @@ type Client interface {
 	Invoke(ctx context.Context, in *lambda.InvokeInput, options ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
+var _ handler.Caller = (*Caller)(nil)
+
 // A Caller calls one function. It may be used concurrently.
 type Caller struct {
 	client   Client
@@ -59,39 +62,13 @@ type Caller struct {
 // a version, or its ARN, with or without a qualifier. A name belongs to the account and the region
 // of the client. New makes no call.
 func New(client Client, function string) (*Caller, error) {
-	region, err := parse(function)
+	f, err := config.ParseFunction(function)
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{client: client, function: function, region: region, retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+	return &Caller{client: client, function: function, region: f.Region, retryer: retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.Retryables = sends, []retry.IsErrorRetryable{retry.RetryableConnectionError{}}
 	})}, nil
-}
-
-// Check returns an error if the text is not a name or an ARN of a function.
-func Check(function string) error {
-	_, err := parse(function)
-	return err
-}
-
-// name is a function's name, alone or with a qualifier.
-var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
-
-// parse checks the name or ARN of a function and returns the region of an ARN.
-func parse(function string) (region string, err error) {
-	rest := function
-	if arn.IsARN(function) {
-		parsed, err := arn.Parse(function)
-		kind, id, _ := strings.Cut(parsed.Resource, ":")
-		if err != nil || parsed.Service != "lambda" || kind != "function" || parsed.Region == "" || parsed.AccountID == "" {
-			return "", fmt.Errorf("function %s: not the ARN of a function: arn:aws:lambda:REGION:ACCOUNT:function:NAME", function)
-		}
-		region, rest = parsed.Region, id
-	}
-	if !name.MatchString(rest) {
-		return "", fmt.Errorf("function %q: not the name or ARN of a function, such as orders, orders:ALIAS or arn:aws:lambda:REGION:ACCOUNT:function:NAME", function)
-	}
-	return region, nil
 }
 
 // Call invokes the function with the request and returns its answer. The attempt is in the request;
@@ -113,7 +90,7 @@ func (c *Caller) call(ctx context.Context, request []byte) ([]byte, error) {
 	case err != nil:
 		return nil, explain(ctx, err)
 	case out.FunctionError != nil:
-		return nil, raised(*out.FunctionError, out.Payload)
+		return nil, raised(out.Payload)
 	case out.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("HTTP %d instead of %d", out.StatusCode, http.StatusOK)
 	case len(out.Payload) > MaxPayload:
@@ -145,20 +122,20 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %s (HTTP %d)", service.ErrorCode(), cut(service.ErrorMessage()), status)
 }
 
-// raised returns the error of a function. Its payload has the type and message, unless the runtime
-// of the function makes other ones.
-func raised(kind string, payload []byte) error {
+// raised returns the error of a function. Its payload has the type and the message, unless the
+// runtime of the function makes other ones.
+func raised(payload []byte) error {
 	var e struct {
 		Type    string `json:"errorType"`
 		Message string `json:"errorMessage"`
 	}
-	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" && e.Message == "" {
-		return fmt.Errorf("the function failed (%s) without a message", kind)
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return handler.Failed("")
 	}
-	if e.Type == "" {
-		return fmt.Errorf("the function failed: %s", cut(e.Message))
+	if e.Type == "" || e.Message == "" {
+		return handler.Failed(e.Type + e.Message)
 	}
-	return fmt.Errorf("the function failed: %s: %s", cut(e.Type), cut(e.Message))
+	return handler.Failed(e.Type + ": " + e.Message)
 }
 
 // cut returns the beginning of a long text.

@@ -39,7 +39,12 @@ func merge(c *config.Config, declared []system.Stream, partitions int, large boo
 			s.Destinations = nil                                       // which get the end of the stream only
 		}
 		s.Events = s.Destinations
-		if s.Handler == nil {
+		if h, ok := c.Handlers[name]; ok {
+			if s.Handler != nil {
+				return nil, fmt.Errorf("stream %s: has a handler in code and one in once.yaml: remove one of them", name)
+			}
+			s.Batch, s.BatchSize = unopened, h.WithDefaults().Batch
+		} else if s.Handler == nil {
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
 			forwards[name] = s.Destinations
 		}
@@ -129,6 +134,13 @@ func overlay(s, d system.Stream) system.Stream {
 // sequenced names the destinations that are streams, of this system or of another one.
 func sequenced(c *config.Config) map[string]bool {
 	return those(c, func(d config.Destination) bool { return d.Kind() == config.KindStream || d.Kind() == config.KindOnce })
+}
+
+// numbered names the destinations that are streams ordered by numbers.
+func numbered(c *config.Config, streams []record.Stream) map[string]bool {
+	return those(c, func(d config.Destination) bool {
+		return d.Kind() == config.KindStream && slices.ContainsFunc(streams, func(s record.Stream) bool { return s.Name == d.Stream && s.Admission == record.BySequence })
+	})
 }
 
 // unrelayed names the destinations that effects of messages of other systems do not go to.
