@@ -15,8 +15,8 @@ import (
 const maxCall = 2 << 20
 
 // A call is one call of a batch handler. It takes two plans of the same view: the first one gathers
-// the messages that would run now, and is discarded. The second one is made after the call, and runs
-// the same messages in the same order, each with its answer.
+// the messages that would run now, and is discarded. The second one is made after the call, and
+// runs the same messages in the same order, each with its answer.
 type call struct {
 	batch     record.Batch
 	gathering bool              // this is the first plan
@@ -34,9 +34,9 @@ type pace struct {
 	most int // messages of any later call: as many as fit into a commit
 }
 
-// planBatch is plan for a stream with a batch handler. The plan has the whole answer of one call, or
-// nothing of it: the state in an answer is that after its last message. If only the first part of an
-// answer can be committed, planBatch discards it and calls the handler with fewer messages.
+// planBatch is plan for a stream with a batch handler. The plan has the whole answer of one call,
+// or nothing of it: the state in an answer is that after its last message. If only the first part
+// of an answer can be committed, planBatch discards it and calls the handler with fewer messages.
 func (e *Engine) planBatch(ctx context.Context, p *part) (*plan, error) {
 	for {
 		gathered, err := e.gather(ctx, p)
@@ -77,9 +77,9 @@ func (e *Engine) gather(ctx context.Context, p *part) (*plan, error) {
 	return pl, err
 }
 
-// call calls the handler, if there are messages. It returns false if the call failed and had several
-// messages: the next one has only the first of them, so that a message that always fails does not
-// make the others fail.
+// call calls the handler, if there are messages. It returns false if the call failed and had
+// several messages: the next one has only the first of them, so that a message that always fails
+// does not make the others fail.
 func (e *Engine) call(ctx context.Context, gathered *plan) bool {
 	p, b := gathered.part, &gathered.call.batch
 	if len(b.Messages) == 0 {
@@ -109,9 +109,9 @@ func (e *Engine) answer(ctx context.Context, gathered *plan) (*plan, error) {
 	return pl, pl.fill(ctx)
 }
 
-// setPace sets the pace of a part when its first call is gathered. If a message was delivered before,
-// the part begins with a single one: a call that never returns ends with the deadline, and leaves
-// no time to find out which of its messages is the cause.
+// setPace sets the pace of a part when its first call is gathered. If a message was delivered
+// before, the part begins with a single one: a call that never returns ends with the deadline, and
+// leaves no time to find out which of its messages is the cause.
 func (p *part) setPace() {
 	if p.pace.most > 0 {
 		return
@@ -181,7 +181,8 @@ func (c *call) unprocessed() (record.Outcome, bool) {
 	return record.Outcome{}, false
 }
 
-// gather adds a message to the call of the plan. If it sets pl.more, the message is for a later plan.
+// gather adds a message to the call of the plan. If it sets pl.more, the message is for a later
+// plan.
 func (pl *plan) gather(it *item) {
 	c := pl.call
 	b := &c.batch

@@ -137,8 +137,8 @@ func TestAnAnswerThatRejectsEveryMessageChangesNothing(t *testing.T) {
 	same(t, "version", l.group().Version, 0)
 }
 
-// The failing message is the third one. The others are processed, or wait behind it without a failure
-// of their own.
+// The failing message is the third one. The others are processed, or wait behind it without a
+// failure of their own.
 func TestAMessageThatFailsItsCallDoesNotMakeItsNeighboursFail(t *testing.T) {
 	l := newLab(t)
 	var calls []string
@@ -271,7 +271,8 @@ func TestAnAnswerThatDoesNotFitIsDiscardedAndAskedAgainWithFewerMessages(t *test
 	}
 	same(t, "fates", w.process(keyed("a: kb=100 send", "b: kb=100 send", "c: kb=100 send", "d: kb=100 send")...),
 		[]string{"processed", "processed", "processed", "processed"})
-	same(t, "calls of the handler", l.calls, []string{": a b c d", ": a b", "a,b,: c d", "a,b,: c d"}) // once before the effects of a and b are published
+	// c and d are asked once more when the effects of a and b are published
+	same(t, "calls of the handler", l.calls, []string{": a b c d", ": a b", "a,b,: c d", "a,b,: c d"})
 	same(t, "state", string(l.group().State), "a,b,c,d,")
 	l.publish(byKey)
 	same(t, "sent", l.arrived("out"), []string{"s/g/1", "s/g/2", "s/g/3", "s/g/4"})
@@ -324,8 +325,8 @@ func TestHeldMessagesThatAreNextAreInTheCallOfTheirPredecessor(t *testing.T) {
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2,p/0/3, pending= p/0 next=4")
 }
 
-// The number that was rejected is not passed, so the next number has to wait for it: the answer to the
-// next one can't be committed.
+// The number that was rejected is not passed, so the next number has to wait for it: the answer to
+// the next one can't be committed.
 func TestNoNumberIsProcessedAfterOneThatWasRejected(t *testing.T) {
 	l := newBatchLab(t)
 	w := l.worker(bySequence)
@@ -442,7 +443,8 @@ func TestATimerOfABatchHandlerFiresOnce(t *testing.T) {
 	}
 }
 
-// The call has the message of the timer behind a message that cancels it. Its answer is not committed.
+// The call has the message of the timer behind a message that cancels it. Its answer is not
+// committed.
 func TestATimerThatTheSameCallCancelsDoesNotFire(t *testing.T) {
 	l := newBatchLab(t)
 	l.committed(byKey, keyed("a: set=remind/1h")...)

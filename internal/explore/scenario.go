@@ -125,8 +125,8 @@ type Stream struct {
 	// Retain is how long entries of logs can be read. Defaults to [record.DefaultLogRetention].
 	Retain Duration `yaml:"retain"`
 	Reply  bool     `yaml:"reply"`
-	// Asks is the largest number of messages in one call of a batch handler, which takes the place of
-	// the handler. It answers all messages of a call, or the first ones, or the call fails.
+	// Asks is the largest number of messages in one call of a batch handler, which takes the place
+	// of the handler. It answers all messages of a call, or the first ones, or the call fails.
 	Asks           int              `yaml:"asks"`
 	Blob           bool             `yaml:"blob"`
 	Retention      Duration         `yaml:"retention"`

@@ -12,22 +12,22 @@ import (
 // say it.
 const DefaultBatchSize = 100
 
-// MaxBatchState is the largest state that the answer of a [BatchHandler] may have, in bytes. It fits
-// into a record of every store.
+// MaxBatchState is the largest state that the answer of a [BatchHandler] may have, in bytes. It
+// fits into a record of every store.
 const MaxBatchState = 256 << 10
 
-// A BatchHandler processes messages of one group with one call. It answers them in their order, with
-// [Batch.Accept] and [Batch.Reject], and sets the state. It may answer only the first ones, but at
-// least one: it is called again with the others after the commit.
+// A BatchHandler processes messages of one group with one call. It answers them in their order,
+// with [Batch.Accept] and [Batch.Reject], and sets the state. It may answer only the first ones,
+// but at least one: it is called again with the others after the commit.
 //
 // The answer is committed as a whole or not at all, if the record of the group is still at
 // Batch.Version. Otherwise it is discarded and the handler is called again, with another
 // [Batch.ID]. The engine also discards an answer that does not fit into one commit, and calls the
 // handler again with fewer messages.
 //
-// If the handler returns an error or panics, its answer is discarded. If it had several messages, it
-// is called again with the first one alone, so that a message that always fails does not count as a
-// failure of others. If it had one message, the error means the same as that of a [Handler].
+// If the handler returns an error or panics, its answer is discarded. If it had several messages,
+// it is called again with the first one alone, so that a message that always fails does not count
+// as a failure of others. If it had one message, the error means the same as that of a [Handler].
 type BatchHandler func(ctx context.Context, b *Batch) error
 
 // Run calls the handler and checks its answer. It returns a panic as a [*HandlerError].
