@@ -33,6 +33,7 @@ type noQueues struct{}
 func (noQueues) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (noQueues) Return(context.Context, []record.Message) error                  { return nil }
 func (noQueues) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (noQueues) Delay(context.Context, []record.Delayed) error                   { return nil }
 
 // touch is a handler with a state of a hundred bytes and no effects.
 func touch(_ context.Context, a *record.Attempt, _ record.Message) error {

@@ -32,6 +32,9 @@ func (m *Message) line() ([]byte, error) {
 	if m.End {
 		l.value("end", true)
 	}
+	if !m.NotBefore.IsZero() {
+		l.text("not_before", m.notBefore())
+	}
 	l.text("content_type", m.ContentType)
 	if len(m.Headers) > 0 {
 		headers := make(map[string]string, len(m.Headers))

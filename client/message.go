@@ -42,6 +42,10 @@ type Message struct {
 	// End ends the log of the group with this message: no later message of the group is processed.
 	// Without a body, the message ends the log and does nothing else.
 	End bool
+	// NotBefore delays the message: it is processed at this time or later. It is at most 365 days
+	// ahead, and not for numbered streams and streams with pools. A zero time, and one that is over,
+	// are no delay. A delayed message has no reply to wait for: Wait must be 0.
+	NotBefore time.Time
 	// ContentType is the media type of the body. Defaults to none.
 	ContentType string
 	// Headers are part of the message. Their names start with X-, except Traceparent and
@@ -61,6 +65,9 @@ type Receipt struct {
 	// Status is done if the server has processed the message, because the call waited for it or
 	// because nothing of its group was queued; otherwise accepted.
 	Status string `json:"status"`
+	// NotBefore is when a delayed message is due. It is zero for other messages, and in the results
+	// of [Client.SendBatch].
+	NotBefore time.Time `json:"not_before,omitzero"`
 	// Replayed is true when the server had the message before.
 	Replayed bool `json:"replayed,omitempty"`
 	// Location is the absolute URL at which the message can be looked up. It is empty if the
@@ -147,8 +154,25 @@ func (m *Message) names(set func(name, value string)) error {
 	if m.End {
 		set("Once-End", "true")
 	}
+	return m.delay(set)
+}
+
+// delay adds the time when the message is due.
+func (m *Message) delay(set func(name, value string)) error {
+	switch {
+	case m.NotBefore.IsZero():
+		return nil
+	case m.Wait > 0:
+		return errors.New("a delayed message has no reply to wait for")
+	case m.NotBefore.Year() > 9999:
+		return errors.New("the time before which a message is not processed must be at most 365 days ahead")
+	}
+	set("Once-Not-Before", m.notBefore())
 	return nil
 }
+
+// notBefore returns the time when the message is due, as the server reads it.
+func (m *Message) notBefore() string { return m.NotBefore.UTC().Format(time.RFC3339Nano) }
 
 func (m *Message) numbers(set func(name, value string)) error {
 	switch {

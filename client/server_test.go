@@ -83,6 +83,8 @@ func (b *backend) DeadLetter(_ context.Context, refused []record.Refused) error 
 	return nil
 }
 
+func (*backend) Delay(context.Context, []record.Delayed) error { return nil }
+
 // RoundTrip is the transport of clients.
 func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"time"
 
 	"github.com/effectively-once/once/clock"
 )
@@ -41,6 +42,7 @@ type spoolMessage struct {
 	Parents     []uint64          `json:"parents,omitempty"`
 	Seen        clock.Hybrid      `json:"seen,omitzero"`
 	End         bool              `json:"end,omitempty"`
+	NotBefore   time.Time         `json:"not_before,omitzero"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        []byte            `json:"body,omitempty"`
@@ -48,14 +50,14 @@ type spoolMessage struct {
 
 func toSpool(m *Message) *spoolMessage {
 	return &spoolMessage{
-		Number: m.Sequence, Key: m.Key, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
+		Number: m.Sequence, Key: m.Key, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End, NotBefore: m.NotBefore,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 }
 
 func (x *spoolMessage) message() Message {
 	return Message{
-		Sequence: x.Number, Key: x.Key, DependsOn: x.DependsOn, Parents: x.Parents, Seen: x.Seen, End: x.End,
+		Sequence: x.Number, Key: x.Key, DependsOn: x.DependsOn, Parents: x.Parents, Seen: x.Seen, End: x.End, NotBefore: x.NotBefore,
 		ContentType: x.ContentType, Headers: x.Headers, Body: x.Body,
 	}
 }

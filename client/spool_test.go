@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,7 +77,7 @@ func TestAFolderKeepsEveryFieldOfAMessage(t *testing.T) {
 		b.set(func(int) fault { return lost })
 		s := newSender(t, b, o)
 		m := client.Message{
-			Key: "k", DependsOn: map[string]uint64{"bob": 3}, Parents: []uint64{1, 2}, Seen: 77, End: true, ContentType: "text/plain",
+			Key: "k", DependsOn: map[string]uint64{"bob": 3}, Parents: []uint64{1, 2}, Seen: 77, End: true, NotBefore: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC), ContentType: "text/plain",
 			Headers: map[string]string{"X-A": "b"}, Body: []byte{0, 0xff, '\n'},
 		}
 		if _, err := s.Send(t.Context(), m); err != nil {

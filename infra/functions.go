@@ -34,7 +34,7 @@ type function struct {
 
 // newFunctions makes the roles before the functions, because the functions trust one another by the
 // ids of their roles.
-func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.Permission) error {
+func (p *Pipeline) newFunctions(props *PipelineProps, destinations, handlers []permission.Permission) error {
 	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout, concurrency: props.IngestConcurrency}
 	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout, concurrency: props.ProcessConcurrency}
 	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout, concurrency: props.PublishConcurrency}
@@ -51,6 +51,9 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 		if props.Archives != nil && props.Archives.Policy != nil {
 			f.role.AddManagedPolicy(props.Archives.Policy)
 		}
+	}
+	for _, runs := range []function{ingest, process} { // ingest runs those of one-time requests and of direct streams
+		p.grantHandlers(props, handlers, runs.role)
 	}
 	if props.Emulator {
 		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
@@ -152,6 +155,9 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 		"ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL": p.Queues.DeadPublishFIFO.QueueUrl(),
 		"ONCE_TRUSTED_SENDERS":             awscdk.Fn_Join(jsii.String(","), &p.trusted),
 	})
+	if len(props.Handlers) > 0 {
+		out["ONCE_HANDLERS"] = props.handlerFunctions()
+	}
 	if len(p.Queues.Sources) > 0 {
 		out["ONCE_SOURCE_QUEUES"] = p.Queues.sourceQueues()
 	}

@@ -44,6 +44,10 @@ type PipelineProps struct {
 	// one-time requests run in the IngestFunction, so that needs your bootstrap too. Each defaults
 	// to its folder in Assets.
 	IngestFunction, ProcessFunction, PublishFunction string
+	// Handlers are the functions that handle streams, by the names of the streams. A function
+	// replaces the one that Config names for its stream; the other settings of the handler are those
+	// of Config. Default to the functions that Config names.
+	Handlers map[string]awslambda.IFunction
 	// Architecture is what the bootstraps are built for. Defaults to arm64; the app, for emulators,
 	// to that of this machine.
 	Architecture Architecture
@@ -247,8 +251,9 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permission.For(parsed, props.Environment)
+	handlers, unfit := props.handlers(parsed)
 	restores := parsed.CheckRestores(time.Now()) //nolint:forbidigo // it is deployed now
-	if err := errors.Join(err, parsed.CheckDirect(), restores, props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
+	if err := errors.Join(err, unfit, parsed.CheckDirect(), restores, props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {
@@ -273,7 +278,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.Bucket = newBucket(p.Construct, props)
 	props.Keys.admitLogs(awscdk.Stack_Of(p))
 	props.Keys.admitSources(parsed)
-	if err := p.newFunctions(props, destinations); err != nil {
+	if err := p.newFunctions(props, destinations, handlers); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	p.feed("Ingress", p.Queues.Ingress, p.Process, props)

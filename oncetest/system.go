@@ -196,6 +196,7 @@ var errNoQueue = errors.New("a system in memory has no queues")
 
 func (b *backend) Return(context.Context, []record.Message) error     { return errNoQueue }
 func (b *backend) DeadLetter(context.Context, []record.Refused) error { return errNoQueue }
+func (b *backend) Delay(context.Context, []record.Delayed) error      { return errNoQueue }
 
 // A sender records the deliveries to one destination.
 type sender struct {

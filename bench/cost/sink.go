@@ -40,6 +40,10 @@ func (s *sink) DeadLetter(context.Context, []record.Refused) error {
 	return fmt.Errorf("a message was refused")
 }
 
+func (*sink) Delay(context.Context, []record.Delayed) error {
+	return fmt.Errorf("an effect was delayed")
+}
+
 func (s *sink) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }

@@ -57,6 +57,8 @@ type serverOptions struct {
 	LogKeys bool
 	// AcceptLoss opens a data folder with lost data.
 	AcceptLoss bool
+	// Programs lets handlers of the kind exec run, and gets their standard error.
+	Programs   io.Writer
 	supervisor *supervisor // of serve
 }
 

@@ -108,7 +108,7 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		o := serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}
+		o := serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss, Programs: a.err}
 		return a.runServer(cmd.Context(), o, func(address string) { greet(a.err, o, "http://"+reachable(address), c.source()) })
 	}
 	return cmd
@@ -215,6 +215,10 @@ func greet(w io.Writer, o serverOptions, url, source string) {
 	for _, name := range o.Config.StreamNames() {
 		s := o.Config.Streams[name]
 		pairs = append(pairs, "  stream", fmt.Sprintf("%s (%s)%s", name, s.Admission, outputs(s)))
+	}
+	for _, name := range o.Config.HandlerNames() {
+		h := o.Config.Handlers[name]
+		pairs = append(pairs, "  handler", fmt.Sprintf("%s: %s %s", name, h.Kind(), visibleHandler(h)))
 	}
 	for _, name := range o.Config.DestinationNames() {
 		d := o.Config.Destinations[name]

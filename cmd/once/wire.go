@@ -30,7 +30,7 @@ func openServer(o serverOptions) (server, error) {
 	e := &embeddedServer{reserve: reserve(os.DirFS("/"))}
 	var err error
 	e.System, err = openStarted(embedded.Options{
-		Config: o.Config, Server: o.Server, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Sign: signer,
+		Config: o.Config, Server: o.Server, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Programs: o.Programs, Sign: signer,
 		Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func editFolder(_ context.Context, dir string, c *config.Config) (folder, error)
 }
 
 func repairFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openExisting(embedded.Options{Config: c, DataDir: dir, Sign: signer})
+	return openExisting(embedded.Options{Config: c, DataDir: dir, Programs: os.Stderr, Sign: signer})
 }
 
 // openExisting opens a folder on which once ran before. Opening another one would write a database

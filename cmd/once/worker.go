@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/shell"
 )
 
 // workerGrace is how long a command may run on after its standard input was closed because consume
@@ -77,7 +79,7 @@ func startWorker(ctx context.Context, line string, env []string, stderr io.Write
 		reports: make(chan report), read: make(chan struct{}), exited: make(chan struct{}),
 	}
 	// It outlives the context: stop decides when it ends.
-	w.cmd = shell(context.WithoutCancel(ctx), line)
+	w.cmd = shell.Command(context.WithoutCancel(ctx), line)
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stderr, w.cmd.WaitDelay = stderr, leftTime
 	in, writer, err := os.Pipe()
@@ -358,7 +360,7 @@ func (w *worker) end() {
 // kill kills the command's process group. A process that has left the group may keep the standard
 // input and output open: nothing is written to them any more, and they are read for a second.
 func (w *worker) kill() {
-	killGroup(w.cmd.Process)
+	shell.Kill(w.cmd.Process)
 	_ = w.in.SetWriteDeadline(time.Now())
 	_ = w.out.SetReadDeadline(time.Now().Add(leftTime))
 }

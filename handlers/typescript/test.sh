@@ -9,8 +9,9 @@ cd "$(dirname "$0")"
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
-./build.sh
+./build.sh ../../examples/transfer/typescript
 npm test --silent
+node --test ../../examples/transfer/typescript/dist/*.test.js
 
 cp ../../LICENSE .
 npm pack --silent --pack-destination "$temporary" >"$temporary/name"

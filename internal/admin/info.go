@@ -26,10 +26,14 @@ type Stats struct {
 	// include them.
 	Queued  int `json:"queued"`
 	Delayed int `json:"delayed"`
+	// NotDue counts delayed messages that are kept until they are due, and NextDue is when the
+	// earliest of them is; it is nil if there are none. On AWS they are not counted.
+	NotDue  int        `json:"not_due"`
+	NextDue *time.Time `json:"next_due,omitempty"`
 	// DeadLetters counts messages on the dead-letter queues.
 	DeadLetters int `json:"dead_letters"`
 	// Idle is true if no message is pending, held, leased, queued or delayed. Issued tokens,
-	// delayed triggers and dead letters do not count.
+	// delayed triggers, messages that are not due and dead letters do not count.
 	Idle bool `json:"idle"`
 }
 

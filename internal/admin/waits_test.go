@@ -51,3 +51,4 @@ type nowhere struct{}
 func (nowhere) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (nowhere) Return(context.Context, []record.Message) error                  { return nil }
 func (nowhere) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (nowhere) Delay(context.Context, []record.Delayed) error                   { return nil }

@@ -88,14 +88,14 @@ func (c *Config) CheckHandlers(system string, kinds ...HandlerKind) error {
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name]
 		if !slices.Contains(kinds, h.Kind()) {
-			errs = append(errs, fmt.Errorf("%s.%s: %s: %s has no such handlers", join("handlers", name), h.Kind(), h.where(), system))
+			errs = append(errs, fmt.Errorf("%s.%s: %s: %s has no such handlers", join("handlers", name), h.Kind(), h.Where(), system))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// where says in which systems the kind of the handler works.
-func (h Handler) where() string {
+// Where says in which systems the kind of the handler works.
+func (h Handler) Where() string {
 	switch h.Kind() {
 	case HandlerLambda:
 		return "works on AWS only; url works everywhere"
@@ -156,8 +156,10 @@ func (p *reader) handlerRules(f map[string]node, h Handler) {
 			p.add(n.line, n.path, "is only for a url")
 		}
 	}
-	if n, ok := f["lambda"]; ok && strings.ContainsFunc(h.Lambda, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		p.add(n.line, n.path, "must not contain white space")
+	if n, ok := f["lambda"]; ok && h.Lambda != "" {
+		if _, err := ParseFunction(h.Lambda); err != nil {
+			p.add(n.line, n.path, functionRule)
+		}
 	}
 	if n, ok := f["exec"]; ok && h.Exec != "" {
 		if strings.TrimSpace(h.Exec) == "" || strings.ContainsFunc(h.Exec, unicode.IsControl) {
@@ -195,7 +197,7 @@ func (c *Config) handlerWarnings() []string {
 			out = append(out, path+": sends messages and states without encryption: use https")
 		}
 		if h.Exec != "" {
-			out = append(out, path+".exec: "+h.where())
+			out = append(out, path+".exec: "+h.Where())
 		}
 		if h.Exec != "" && h.Concurrency > 1 {
 			out = append(out, path+".concurrency: exec is called once at a time")

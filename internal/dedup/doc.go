@@ -11,6 +11,8 @@
 //	load    the groups of a batch, then the tokens of its messages    round.go
 //	admit   distinguish new messages from duplicates, three proofs    package admission, hold.go
 //	run     the handler, on a copy of the state in memory             plan.go
+//	ask     a batch handler: gather the messages that would run, call
+//	        it once, and add the whole answer or nothing of it        batch.go
 //	drain   run held messages that are next, hold the early ones      drain.go, hold.go
 //	commit  one conditional write for each group; it marks tokens of
 //	        messages without effects done, if the store can           commit.go

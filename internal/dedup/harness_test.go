@@ -28,6 +28,12 @@ type lab struct {
 	commitsDone bool
 	// commitsTogether says that the store of new workers commits several groups with one write.
 	commitsTogether bool
+	// batched says that new workers have a batch handler for each stream with state. It runs the
+	// handler of the stream for each message. answers returns how many of n messages it answers, 0 to
+	// fail; nil means all of them. calls are its calls, as "state: identities".
+	batched bool
+	answers func(n int) int
+	calls   []string
 
 	mu       sync.Mutex
 	now      time.Time

@@ -56,6 +56,7 @@ type part struct {
 	doubts   []*plan                    // commits whose result is unknown
 	alone    bool                       // commit each message alone, to find one that is too large
 	refused  map[record.TokenKey]string // details of messages that are too large to commit
+	pace     pace                       // of the calls of a batch handler
 	way
 	sweeping bool
 	err      error // nil if the part is settled

@@ -30,7 +30,7 @@ func (pl *plan) awaitsParents(it *item) (fate record.Outcome, waits bool) {
 	if it.Accepted.IsZero() {
 		age = 0
 	}
-	pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+	pl.waits(age)
 	switch {
 	case gap.Policy == record.GapWait || age < gap.After:
 		return record.Outcome{Err: ErrParents}, true
@@ -71,7 +71,7 @@ func (pl *plan) endWait(ctx context.Context, key string, h *record.Held) (moved 
 		return false, nil
 	}
 	gap, age := pl.part.stream.Gap, pl.now.Sub(h.At)
-	pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+	pl.waits(age)
 	switch {
 	case gap.Policy == record.GapWait || age < gap.After:
 		return false, nil

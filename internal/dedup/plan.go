@@ -49,38 +49,67 @@ type plan struct {
 	events  []record.Event
 	failed  bool // a message must be retried: no later one of the group runs
 	changed bool
-	more    bool // the plan is full: commit it and plan again
+	more    bool  // the plan is full: commit it and plan again
+	call    *call // of the stream's batch handler
 }
 
 // plan decides every open item on the view, running handlers for the new messages.
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
+	if p.stream.Batch != nil {
+		return e.planBatch(ctx, p)
+	}
+	pl := e.newPlan(p)
+	return pl, pl.fill(ctx)
+}
+
+// newPlan returns a plan that has nothing yet.
+func (e *Engine) newPlan(p *part) *plan { return e.planAt(p, e.cfg.NewID(), e.cfg.Now()) }
+
+func (e *Engine) planAt(p *part, attempt string, now time.Time) *plan {
 	pl := p.newPlan()
-	pl.Engine, pl.part, pl.attempt, pl.now = e, p, e.cfg.NewID(), e.cfg.Now()
+	pl.Engine, pl.part, pl.attempt, pl.now = e, p, attempt, now
 	pl.loaded, pl.next, pl.bytes = p.view, p.view.Clone(), p.view.PendingBytes()
-	if err := e.cfg.Restores.Apply(&pl.next, p.stream.LogRetention > 0 && p.stream.Partitions == 0); err != nil {
-		return pl, err
+	return pl
+}
+
+// fill decides the open items. If it returns an error, the plan is abandoned.
+func (pl *plan) fill(ctx context.Context) error {
+	p := pl.part
+	if err := pl.cfg.Restores.Apply(&pl.next, p.stream.LogRetention > 0 && p.stream.Partitions == 0); err != nil {
+		return err
 	}
 	if err := pl.clearEnded(ctx); err != nil {
-		return pl, pl.abandon(ctx, err)
+		return pl.abandon(ctx, err)
 	}
 	if p.sweeping && !pl.next.Log.Ended {
 		if err := pl.closeGaps(ctx); err != nil && !pl.cut(ctx) {
-			return pl, pl.abandon(ctx, err)
+			return pl.abandon(ctx, err)
 		}
 	}
 	if err := pl.byTokens(ctx); err != nil && !pl.cut(ctx) {
-		return pl, pl.abandon(ctx, err)
+		return pl.abandon(ctx, err)
 	}
 	if err := pl.bySequence(ctx); err != nil && !pl.cut(ctx) {
-		return pl, pl.abandon(ctx, err)
+		return pl.abandon(ctx, err)
 	}
-	if pl.changed {
+	if pl.changed && !pl.gathering() {
 		if err := pl.dropLeftovers(ctx); err != nil && !pl.cut(ctx) {
-			return pl, pl.abandon(ctx, err)
+			return pl.abandon(ctx, err)
 		}
 	}
-	return pl, nil
+	return nil
 }
+
+// waits reports to the observer that a message waits for others. The plan that only gathers messages
+// is followed by one that reports the same.
+func (pl *plan) waits(age time.Duration) {
+	if !pl.gathering() {
+		pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+	}
+}
+
+// gathering reports whether the plan only gathers messages for a batch handler.
+func (pl *plan) gathering() bool { return pl.call != nil && pl.call.gathering }
 
 // decide sets the outcome that an item will have if the plan is committed.
 func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl, fate }
@@ -188,6 +217,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if pl.more = pl.part.alone && pl.runs > 0; pl.more {
 		return record.Outcome{}, nil
 	}
+	if pl.call != nil && !it.OnlyEnds() {
+		return pl.runInCall(ctx, it)
+	}
 	pl.runs, pl.ran = pl.runs+1, it
 	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State), Log: pl.next.Log}
 	if it.Route != "" {
@@ -198,6 +230,12 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 			return admission.Failed(err), nil
 		}
 	}
+	return pl.complete(ctx, it, a)
+}
+
+// complete adds the results of an attempt to the plan if they are valid. If it sets pl.more, they
+// did not fit.
+func (pl *plan) complete(ctx context.Context, it *item, a *record.Attempt) (record.Outcome, error) {
 	effects := pl.effectsOf(it, a)
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return admission.Failed(err), nil

@@ -195,6 +195,8 @@ func (w *worker) DeadLetter(_ context.Context, refused []record.Refused) error {
 	return w.change(text, func(l *lab) { l.dead = append(l.dead, refused...) })
 }
 
+func (*worker) Delay(context.Context, []record.Delayed) error { return nil }
+
 // A destination accepts deliveries one at a time, and stops a group at its first failure.
 type destination struct {
 	w    *worker

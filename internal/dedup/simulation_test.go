@@ -30,14 +30,15 @@ func body(n int, key string) []byte {
 var groupNames = []string{"g0", "g1", "g2"}
 
 // simulate runs a world of a stream for each seed. The store of every other world marks tokens done
-// in a commit.
+// in a commit. Half of the worlds have batch handlers, which answer any number of messages.
 func simulate(t *testing.T, stream record.Stream, n uint64, do func(w *world)) {
 	t.Helper()
 	for seed := range seeds(n) {
 		t.Run(fmt.Sprintf("%s %s %d", stream.Admission, stream.Gap.Policy, seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed, stream)
-			w.commitsDone = seed%2 == 1
+			w.commitsDone, w.batched = seed%2 == 1, seed%4 >= 2
+			w.answers = func(n int) int { return n - w.pick(n+1) }
 			do(w)
 		})
 	}

@@ -59,7 +59,7 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 			continue
 		}
 		age := pl.now.Sub(src.GapSince)
-		pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+		pl.waits(age)
 		if gap.Policy == record.GapWait || age < gap.After {
 			continue
 		}

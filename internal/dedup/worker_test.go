@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,8 +49,11 @@ func (l *lab) workerOf(cfg dedup.Config) *worker {
 	l.t.Helper()
 	w := &worker{lab: l}
 	for i := range cfg.Streams {
-		if s := &cfg.Streams[i]; s.Handler == nil {
+		if s := &cfg.Streams[i]; s.Handler == nil && s.Batch == nil {
 			s.Handler = w.handle(s.Stateless)
+		}
+		if s := &cfg.Streams[i]; l.batched && s.Batch == nil && !s.Stateless && s.Partitions == 0 {
+			s.Batch, s.Handler = l.batch(s.Handler), nil
 		}
 	}
 	if cfg.Store == nil {
@@ -169,4 +173,74 @@ func (w *worker) calls() []string {
 	trace := w.trace
 	w.trace = nil
 	return trace
+}
+
+// batch returns a batch handler that runs a handler for each message, in their order. The answer
+// ends before a message that fails.
+func (l *lab) batch(h record.Handler) record.BatchHandler {
+	return func(ctx context.Context, b *record.Batch) error {
+		most := l.asked(b)
+		if most == 0 {
+			return errHandler
+		}
+		state := b.State
+		for i, m := range b.Messages[:most] {
+			own := &record.Attempt{ID: b.ID, Group: b.Group, State: slices.Clone(state), Log: b.Log}
+			err := h.Run(ctx, own, m)
+			if reject, ok := errors.AsType[*record.RejectError](err); ok {
+				b.Reject(reject.Detail)
+				continue
+			}
+			if err != nil {
+				if i == 0 {
+					return err
+				}
+				break
+			}
+			handOver(b.Accept(), own)
+			state = own.State
+		}
+		b.State = state
+		return nil
+	}
+}
+
+// asked records a call, and returns how many messages are to be answered.
+func (l *lab) asked(b *record.Batch) int {
+	ids := make([]string, len(b.Messages))
+	for i := range b.Messages {
+		ids[i] = b.Messages[i].Identity()
+	}
+	l.mu.Lock()
+	l.calls = append(l.calls, string(b.State)+": "+strings.Join(ids, " "))
+	l.mu.Unlock()
+	if l.answers == nil {
+		return len(b.Messages)
+	}
+	return l.answers(len(b.Messages))
+}
+
+// handOver copies the results of an attempt to another one.
+func handOver(to, own *record.Attempt) {
+	var bodies [][]byte
+	for _, body := range own.Staged() {
+		bodies = append(bodies, body)
+	}
+	for _, f := range own.Effects() { // the blobs are last, in the order of their bodies
+		if f.Blob == nil {
+			to.Send(f)
+			continue
+		}
+		to.Blob(f.Blob.Key, bodies[0])
+		bodies = bodies[1:]
+	}
+	for _, entry := range own.Entries() {
+		to.Append(entry)
+	}
+	if own.Omitted() {
+		to.OmitMessage()
+	}
+	if reply := own.Answer(); reply != nil {
+		to.Reply(*reply)
+	}
 }

@@ -77,6 +77,8 @@ func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) erro
 	return q.put("dead-letter", what, func(p *queuesPart, d string) { p.dead = append(p.dead, d) })
 }
 
+func (q queuesPort) Delay(context.Context, []record.Delayed) error { return nil }
+
 // deadEffect returns the name of an effect's dead letter.
 func deadEffect(to, body string) string { return "to " + to + ", " + body }
 

@@ -118,6 +118,8 @@ func (m *machine) DeadLetter(_ context.Context, refused []record.Refused) error 
 	return nil
 }
 
+func (*machine) Delay(context.Context, []record.Delayed) error { return nil }
+
 // Send implements record.Sender, as the destination.
 func (m *machine) Send(_ context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))

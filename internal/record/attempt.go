@@ -1,15 +1,18 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Handler processes one message. It changes the attempt: its state, effects, reply and blobs. If
@@ -38,12 +41,18 @@ type Attempt struct {
 	State []byte
 	// Log is the end of the group's log before the attempt.
 	Log Log
+	// Now is when the attempt began: delayed effects and timers count from it.
+	Now time.Time
+	// Timeless says that the attempt can't set and cancel timers, because its message may have no
+	// record of a group.
+	Timeless bool
 
 	effects []Effect
 	entries []Entry
 	blobs   []stagedBlob
 	reply   *Reply
 	omitted bool
+	timers  []TimerChange
 }
 
 type stagedBlob struct {
@@ -57,6 +66,55 @@ const RequestAttempt = ".request"
 
 // Send adds an effect: a message to destinations.
 func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
+
+// SendAfter adds an effect that is sent after a delay; 0 is now. It returns an error if the delay is
+// negative or longer than [MaxDelay].
+func (a *Attempt) SendAfter(e Effect, after time.Duration) error {
+	if err := ValidDelay(after); err != nil {
+		return err
+	}
+	if after > 0 {
+		e.NotBefore = due(a.Now, after)
+	}
+	a.Send(e)
+	return nil
+}
+
+// errTimeless explains why a handler can have no timers.
+var errTimeless = errors.New("a stateless handler has no timers: they are kept with the state of a group")
+
+// SetTimer sets a timer of the group: after the delay, the group gets a message with the content of
+// e: its ContentType, Headers and Body. A timer of the same name is replaced. It returns an error if
+// the name or the delay is not valid, or if the handler is stateless.
+func (a *Attempt) SetTimer(name string, after time.Duration, e Effect) error {
+	if err := cmp.Or(ValidTimer(name), ValidDelay(after)); err != nil {
+		return err
+	}
+	e.To, e.Group, e.Timer, e.NotBefore = []string{ToTimer}, "", name, due(a.Now, after)
+	return a.changeTimer(TimerChange{name, &e})
+}
+
+// CancelTimer cancels the timer of that name, if the group has one. It returns an error if the name
+// is not valid, or if the handler is stateless.
+func (a *Attempt) CancelTimer(name string) error {
+	if err := ValidTimer(name); err != nil {
+		return err
+	}
+	return a.changeTimer(TimerChange{Name: name})
+}
+
+// changeTimer replaces an earlier change of the same timer.
+func (a *Attempt) changeTimer(c TimerChange) error {
+	if a.Timeless {
+		return errTimeless
+	}
+	a.timers = slices.DeleteFunc(a.timers, func(old TimerChange) bool { return old.Name == c.Name })
+	a.timers = append(a.timers, c)
+	return nil
+}
+
+// Timers returns the changes of timers, at most one for each name.
+func (a *Attempt) Timers() []TimerChange { return a.timers }
 
 // Append adds an entry to the log of the group. Only its content counts: ContentType, Headers and
 // Body.
@@ -80,9 +138,10 @@ func (a *Attempt) Blob(key string, body []byte) {
 	a.blobs = append(a.blobs, stagedBlob{key, body})
 }
 
-// Effects returns the messages that the handler sent, in its order, followed by its blobs, with the
-// staging names of [Attempt.Staged]. Repeated destinations of an effect are removed: both copies
-// would have the same identity but take two numbers of a sequence that must have no gaps.
+// Effects returns the messages that the handler sent, in its order, followed by those of its timers
+// and by its blobs, with the staging names of [Attempt.Staged]. Repeated destinations of an effect
+// are removed: both copies would have the same identity but take two numbers of a sequence that
+// must have no gaps.
 func (a *Attempt) Effects() []Effect {
 	var out []Effect
 	for _, f := range a.effects {
@@ -94,6 +153,11 @@ func (a *Attempt) Effects() []Effect {
 		}
 		f.To = to
 		out = append(out, f)
+	}
+	for _, c := range a.timers {
+		if c.Effect != nil {
+			out = append(out, *c.Effect)
+		}
 	}
 	for i, b := range a.blobs {
 		out = append(out, Effect{Blob: &Blob{Key: b.key, Staged: a.stagedName(i)}})

@@ -29,6 +29,8 @@ type Group struct {
 	Chained map[string]uint64
 	// Log is the end of the group's log.
 	Log Log
+	// Timers holds the timers that are set and have not fired, by name.
+	Timers map[string]Timer
 	// Retention is how long the record outlives its last message, as configured for the worker that
 	// committed last. A publisher may not have that configuration.
 	Retention time.Duration
@@ -90,6 +92,7 @@ func (g *Group) Clone() Group {
 	c.Pending = slices.Clone(g.Pending)
 	c.Sources = maps.Clone(g.Sources)
 	c.Chained = maps.Clone(g.Chained)
+	c.Timers = maps.Clone(g.Timers)
 	return c
 }
 

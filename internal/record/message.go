@@ -87,6 +87,12 @@ type Message struct {
 	// redriven one; empty otherwise. It is no part of the fingerprint.
 	RedeliveryOf string
 
+	// Timer and TimerNumber are set if the message is that of a timer of its group: the timer's name
+	// and the number under which the group's record has it, see [Timer]. Only the system itself makes
+	// such messages. They are no part of the fingerprint.
+	Timer       string
+	TimerNumber uint64
+
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
 	Route string
@@ -138,6 +144,14 @@ func (m *Message) Validate() error {
 	}
 	if m.Source == "" && len(m.DependsOn) > 0 {
 		return &InvalidError{"depends-on", "needs a numbered message: send a source and a sequence"}
+	}
+	if m.Timer != "" || m.TimerNumber != 0 {
+		if m.Timer == "" || m.TimerNumber == 0 || m.Group == "" {
+			return &InvalidError{"timer", "must have a name, a number and a group"}
+		}
+		if err := validName("timer", m.Timer); err != nil {
+			return err
+		}
 	}
 	if err := m.validDependsOn(); err != nil {
 		return err
@@ -269,6 +283,9 @@ func validName(field, value string) error {
 	}
 	return nil
 }
+
+// Waits reports whether a message is delayed and not due yet.
+func (m *Message) Waits(now time.Time) bool { return m.NotBefore.After(now) }
 
 // OnlyEnds reports whether the message has no content: it only ends the log of its group.
 func (m *Message) OnlyEnds() bool { return m.End && len(m.Body) == 0 }

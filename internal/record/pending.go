@@ -78,7 +78,16 @@ type Effect struct {
 	// Chain holds, for each sequenced destination in To, the effect's number there.
 	Chain map[string]uint64
 	Blob  *Blob
+	// NotBefore delays the effect: it is sent at this time, not before. Zero means at once. A
+	// delayed effect takes no number of a sequenced destination. A blob can't be delayed.
+	NotBefore time.Time
+	// Timer is set if the effect is the message of a timer of the own group: the timer's name. Its
+	// number is that of the effect, and To is [ToTimer].
+	Timer string
 }
+
+// Delayed reports whether the effect goes to a queue that holds it until NotBefore.
+func (f *Effect) Delayed() bool { return f.Timer != "" || !f.NotBefore.IsZero() }
 
 // A Blob is a staged object. It becomes visible under its key when the attempt that staged it is
 // committed.

@@ -17,6 +17,29 @@ type Queues interface {
 	Return(ctx context.Context, messages []Message) error
 	// DeadLetter puts refused messages on the dead-letter queue.
 	DeadLetter(ctx context.Context, refused []Refused) error
+	// Delay holds effects and messages of timers until they are due, and then puts them on their
+	// queues. A copy of one of them may arrive too: it has the same identity.
+	Delay(ctx context.Context, delayed []Delayed) error
+}
+
+// Delayed is an effect or the message of a timer that is to arrive later.
+type Delayed struct {
+	// NotBefore is when it is due. If that has passed, it is due now.
+	NotBefore time.Time
+	// Message is that of a timer, if Delivery is nil.
+	Message Message
+	// Delivery and To are an effect and its destination. It is delivered as a redriven one: later
+	// effects of its group may have been sent before it.
+	Delivery *Delivery
+	To       string
+}
+
+// Identity names the delayed thing, and is the same for every copy.
+func (d *Delayed) Identity() string {
+	if d.Delivery != nil {
+		return d.Delivery.Identity + "@" + d.To
+	}
+	return d.Message.GroupKey().Path() + "/" + d.Message.ID
 }
 
 // Refused is a message or an effect that goes to a dead-letter queue, with the reason.

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -35,6 +36,35 @@ func (t *Telemetry) Handler(inner record.Handler) record.Handler {
 		defer func() { end(span, err) }()
 		m.Headers = injected(ctx, m.Headers)
 		err = inherit(ctx, inner, a, m)
+		return err
+	}
+}
+
+// Batch is Handler for a handler of batches: it counts and measures each call, and makes a span for
+// each message of it. The handler sees the span in the message's headers.
+func (t *Telemetry) Batch(inner record.BatchHandler) record.BatchHandler {
+	return func(ctx context.Context, b *record.Batch) error {
+		original := b.Messages
+		defer func() { b.Messages = original }()
+		b.Messages = slices.Clone(original)
+		err := errPanic
+		for i := range b.Messages {
+			m := &b.Messages[i]
+			if m.Headers = spelled(m.Headers); t.tracer == nil {
+				continue
+			}
+			traced, span := t.startProcess(extract(ctx, m.Headers), &record.Attempt{ID: b.ID}, m)
+			defer func() { end(span, err) }()
+			m.Headers = injected(traced, m.Headers)
+		}
+		began := t.options.Now()
+		defer func() {
+			t.options.Ran(b.Group.Stream, t.options.Now().Sub(began))
+			if err != nil {
+				t.Observe(record.Event{Name: record.EventHandlerFailed, Stream: b.Group.Stream, Count: 1})
+			}
+		}()
+		err = inner(ctx, b)
 		return err
 	}
 }

@@ -54,6 +54,7 @@ func (w *world) Trigger(_ context.Context, groups []record.GroupKey, _ time.Dura
 }
 func (w *world) Return(context.Context, []record.Message) error     { return nil }
 func (w *world) DeadLetter(context.Context, []record.Refused) error { return nil }
+func (*world) Delay(context.Context, []record.Delayed) error        { return nil }
 func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }

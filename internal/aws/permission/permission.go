@@ -1,5 +1,5 @@
-// Package permission derives the permissions that functions need for the destinations of a
-// configuration: the action of each call, on the resource that the configuration names.
+// Package permission derives the permissions that functions need for the destinations and handlers
+// of a configuration: the action of each call, on the resource that the configuration names.
 package permission
 
 import (
@@ -56,6 +56,28 @@ func Of(d config.Destination, environment map[string]string) ([]Permission, erro
 		return linkPermissions(d, environment)
 	}
 	return nil, nil
+}
+
+// ForHandlers returns the permissions for the configured handlers: to invoke a function, without or
+// with its qualifier, as the configuration names it, and to read the secret that signs the requests
+// to a URL. The error names each handler that a deployed system can't use.
+func ForHandlers(c *config.Config, environment map[string]string) ([]Permission, error) {
+	var out []Permission
+	errs := []error{c.CheckHandlers("a deployed system", config.HandlerURL, config.HandlerLambda)}
+	for _, name := range c.HandlerNames() {
+		h := c.Handlers[name]
+		switch h.Kind() {
+		case config.HandlerLambda:
+			out = append(out, Permission{"lambda:InvokeFunction", named(h.Lambda, "lambda", "function:")})
+		case config.HandlerURL:
+			p, err := secretPermissions(h.Secret.Place(), environment)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("handlers.%s.secret: %w", name, err))
+			}
+			out = append(out, p...)
+		}
+	}
+	return out, errors.Join(errs...)
 }
 
 // named returns an ARN unchanged; a name belongs to this account and region.

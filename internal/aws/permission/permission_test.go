@@ -99,3 +99,39 @@ func TestTheErrorNamesEveryUnsupportedDestination(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAHandlerNeedsThePermissionToInvokeItsFunctionOrToReadItsSecret(t *testing.T) {
+	const function = "arn:aws:lambda:us-east-2:123456789012:function:orders:live"
+	for name, c := range map[string]struct {
+		handler config.Handler
+		want    []permission.Permission
+	}{
+		"function":            {config.Handler{Lambda: "orders"}, []permission.Permission{{Action: "lambda:InvokeFunction", Resource: permission.Resource{Service: "lambda", Name: "function:orders"}}}},
+		"alias of a function": {config.Handler{Lambda: "orders:live"}, []permission.Permission{{Action: "lambda:InvokeFunction", Resource: permission.Resource{Service: "lambda", Name: "function:orders:live"}}}},
+		"ARN":                 {config.Handler{Lambda: function}, []permission.Permission{{Action: "lambda:InvokeFunction", Resource: permission.Resource{ARN: function}}}},
+		"URL":                 {config.Handler{URL: "https://x"}, nil},
+		"URL with a secret": {
+			config.Handler{URL: "https://x", Secret: "secretsmanager:orders"},
+			[]permission.Permission{{Action: "secretsmanager:GetSecretValue", Resource: permission.Resource{Service: "secretsmanager", Name: "secret:orders-??????"}}},
+		},
+	} {
+		got, err := permission.ForHandlers(&config.Config{Handlers: map[string]config.Handler{"orders": c.handler}}, nil)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %s, %v", name, cmp.Diff(c.want, got), err)
+		}
+	}
+}
+
+func TestAHandlerThatADeployedSystemCanNotUseIsAnError(t *testing.T) {
+	_, err := permission.ForHandlers(&config.Config{Handlers: map[string]config.Handler{
+		"jobs": {Exec: "python3 jobs.py"}, "mail": {URL: "https://x", Secret: "env:SECRET"}, "orders": {Lambda: "orders"},
+	}}, nil)
+	for _, want := range []string{"handlers.jobs.exec: works in once dev only", "handlers.mail.secret: the functions have no variable SECRET"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "handlers.orders") {
+		t.Errorf("got %v, want no error about the function", err)
+	}
+}

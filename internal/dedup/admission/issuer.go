@@ -70,7 +70,7 @@ func (i *Issuer) issuing(a *Arrival) (record.Swap, error) {
 	}
 	next := record.Token{
 		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: a.Stream, Group: a.GroupName(), Owner: i.cfg.NewID(),
-		Expires: i.cfg.Now().Add(record.IssuedRetention),
+		Expires: i.issuedUntil(a),
 	}
 	if a.Route != "" {
 		next.Request = &a.Message
@@ -150,6 +150,16 @@ func (i *Issuer) IssueAll(ctx context.Context, messages []record.Message) []Issu
 	return results
 }
 
+// issuedUntil returns when the issued token of a message expires: [record.IssuedRetention] after now
+// or, if the message is delayed, after the time when it is due.
+func (i *Issuer) issuedUntil(a *Arrival) time.Time {
+	from := i.cfg.Now()
+	if a.Waits(from) {
+		from = a.NotBefore
+	}
+	return from.Add(record.IssuedRetention)
+}
+
 // renewAfter is the age at which an issued token is renewed when its message is enqueued again. An
 // issued token younger than this remains valid for longer than its message can be in flight.
 const renewAfter = 24 * time.Hour
@@ -159,13 +169,16 @@ const renewAfter = 24 * time.Hour
 // old outcome in place of the new one. A conflict means that another worker has changed the token;
 // renew then returns the token as it is now.
 func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
-	expires := i.cfg.Now().Add(record.IssuedRetention)
+	expires := i.issuedUntil(a)
 	fresh := found.Reason == "" && expires.Sub(found.Expires) <= renewAfter
 	if found.State != record.Issued || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
 		return found, nil
 	}
 	next := found
-	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), "", "", expires
+	next.Owner, next.Reason, next.Detail = i.cfg.NewID(), "", ""
+	if expires.After(found.Expires) { // an earlier copy may be delayed for longer
+		next.Expires = expires
+	}
 	stored, err := i.cfg.Store.SwapToken(ctx, found, next)
 	if errors.Is(err, record.ErrConflict) {
 		return stored, nil

@@ -24,6 +24,7 @@ func (s *sink) Trigger(_ context.Context, groups []record.GroupKey, _ time.Durat
 }
 func (s *sink) Return(context.Context, []record.Message) error     { return nil }
 func (s *sink) DeadLetter(context.Context, []record.Refused) error { return nil }
+func (*sink) Delay(context.Context, []record.Delayed) error        { return nil }
 func (s *sink) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }

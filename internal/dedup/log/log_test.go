@@ -30,6 +30,7 @@ type noQueues struct{}
 func (noQueues) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (noQueues) Return(context.Context, []record.Message) error                  { return nil }
 func (noQueues) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (noQueues) Delay(context.Context, []record.Delayed) error                   { return nil }
 
 func newWorld(t *testing.T, s record.Stream) *world {
 	t.Helper()

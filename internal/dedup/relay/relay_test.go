@@ -110,6 +110,8 @@ func (b *bench) DeadLetter(_ context.Context, refused []record.Refused) error {
 	return nil
 }
 
+func (*bench) Delay(context.Context, []record.Delayed) error { return nil }
+
 type sender struct {
 	*bench
 	name string

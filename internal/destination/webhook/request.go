@@ -17,15 +17,20 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A signer signs one request; nil does not sign.
-type signer func(id string, at time.Time, body []byte) (string, error)
+// A Signer returns the signature of one request, for the header "webhook-signature". A nil one does
+// not sign.
+type Signer func(id string, at time.Time, body []byte) (string, error)
 
 // signer reads the secret. No error contains any part of it.
-func (s *Sender) signer() (signer, error) {
-	if s.options.Secret == nil {
+func (s *Sender) signer() (Signer, error) { return NewSigner(s.options.Secret) }
+
+// NewSigner reads a secret, as [Options.Secret] returns it. A nil function means no signature. No
+// error contains any part of the secret.
+func NewSigner(read func() (string, error)) (Signer, error) {
+	if read == nil {
 		return nil, nil //nolint:nilnil // nothing to sign with, as configured
 	}
-	secret, err := s.options.Secret()
+	secret, err := read()
 	if err != nil {
 		return nil, fmt.Errorf("read webhook secret: %w", err)
 	}
@@ -36,7 +41,7 @@ func (s *Sender) signer() (signer, error) {
 	return func(id string, at time.Time, body []byte) (string, error) {
 		signatures := make([]string, len(keys))
 		for i, key := range keys {
-			var err error // not that of signer: groups are signed concurrently
+			var err error // not that of NewSigner: groups are signed concurrently
 			if signatures[i], err = key.Sign(id, at, body); err != nil {
 				return "", err
 			}

@@ -157,7 +157,7 @@ func laneOrder(deliveries []record.Delivery) [][]int {
 // A turn is one Send.
 type turn struct {
 	*Sender
-	sign  signer
+	sign  Signer
 	until time.Time // the end of the budget: no further try begins
 }
 

@@ -156,6 +156,8 @@ func (a *actor) DeadLetter(_ context.Context, refused []record.Refused) error {
 	}}).err
 }
 
+func (*actor) Delay(context.Context, []record.Delayed) error { return nil }
+
 // letterOf returns the entry that the id of a dead letter names, as partition/number.
 func letterOf(id string) string {
 	parts := strings.Split(id, "/")

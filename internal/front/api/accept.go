@@ -112,7 +112,7 @@ func (s *server) enqueue(ctx context.Context, messages []record.Message, fates [
 	if len(open) == 0 {
 		return
 	}
-	for k, err := range s.Queue.EnqueueAll(ctx, open) {
+	for k, err := range s.put(ctx, open) {
 		fates[places[k]].err = err
 	}
 }

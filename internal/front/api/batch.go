@@ -202,6 +202,11 @@ func (s *server) completeRecord(stream record.Stream, own record.Message, r *bat
 	if err := place(stream, m); err != nil {
 		return err
 	}
+	if r.Delayed {
+		if err := postpone(stream, m, r.Delay, own.Accepted); err != nil {
+			return err
+		}
+	}
 	if most := stream.BodyLimitOf(m); len(m.Body) > most {
 		return tooLarge(most)
 	}

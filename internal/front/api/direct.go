@@ -64,7 +64,7 @@ func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.M
 	if errs := s.checkEpochs(ctx, stream, []record.Message{m}); errs != nil {
 		return fate{err: errs[0]}
 	}
-	if s.Direct != nil {
+	if s.Direct != nil && !m.Waits(s.Now()) {
 		try, ok := s.Direct.Begin(ctx, stream, &m)
 		if try != nil {
 			defer try.End()

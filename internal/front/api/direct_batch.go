@@ -31,8 +31,34 @@ func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages [
 
 // acceptChecked makes the messages of a batch durable and returns the fate of each. It processes
 // the messages of groups of which nothing is on the queue, and puts the others on the queue. No two
-// of the messages have the same identity.
+// of the messages have the same identity. Delayed messages wait, and have no order.
 func (s *server) acceptChecked(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
+	now := s.Now()
+	if !waitsAny(messages, now) {
+		return s.acceptNow(ctx, stream, messages)
+	}
+	var later, rest []int
+	for i := range messages {
+		if messages[i].Waits(now) {
+			later = append(later, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	fates := make([]fate, len(messages))
+	for k, f := range s.accept(ctx, stream, pick(messages, later)) {
+		fates[later[k]] = f
+	}
+	if len(rest) > 0 {
+		for k, f := range s.acceptNow(ctx, stream, pick(messages, rest)) {
+			fates[rest[k]] = f
+		}
+	}
+	return fates
+}
+
+// acceptNow is acceptChecked for messages that are not delayed.
+func (s *server) acceptNow(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
 	var tries Tries
 	if s.Direct != nil {
 		tries = s.Direct.BeginAll(ctx, stream, messages)

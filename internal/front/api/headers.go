@@ -107,6 +107,7 @@ func readOnce(name string, values []string, m *record.Message) (err error) {
 		if m.End = value == "true"; !m.End {
 			return malformed(name, "has to be true")
 		}
+	case headerDelay, headerNotBefore: // see readDelay
 	default:
 		return malformed(name, "is not a header of this contract")
 	}

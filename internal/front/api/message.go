@@ -91,6 +91,9 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 	if err := place(stream, &m); err != nil {
 		return stream, m, err
 	}
+	if err := s.readDelay(r.Header, stream, &m); err != nil {
+		return stream, m, err
+	}
 	return stream, m, s.complete(w, r, stream, &m)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/problem"
@@ -34,6 +35,8 @@ type receipt struct {
 	Stream string           `json:"stream"`
 	Group  string           `json:"group"`
 	Status admission.Status `json:"status"`
+	// NotBefore is when a delayed message is due, in the answer to its sender.
+	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
 // accepted answers 202: the message is durable. The receipt says done if it was processed without
@@ -72,7 +75,7 @@ func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Statu
 		w.Header()[headerReplayed] = []string{"true"}
 	}
 	a.granted(w.Header())
-	x := receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status}
+	x := receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status, a.message.NotBefore}
 	if body, ok := x.plain(); ok {
 		writeBody(w, code, body)
 		return nil
@@ -81,8 +84,11 @@ func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Statu
 }
 
 // plain returns the receipt as encoding/json writes it, and a line feed. It returns false if a name
-// has a character that may have to be escaped.
+// has a character that may have to be escaped, and for a delayed message.
 func (x *receipt) plain() ([]byte, bool) {
+	if !x.NotBefore.IsZero() {
+		return nil, false
+	}
 	b := make([]byte, 0, 64+len(x.ID)+len(x.Stream)+len(x.Group)+len(x.Status))
 	for _, field := range [...][2]string{{`{"id":"`, x.ID}, {`","stream":"`, x.Stream}, {`","group":"`, x.Group}, {`","status":"`, string(x.Status)}} {
 		for _, c := range []byte(field[1]) {

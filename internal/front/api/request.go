@@ -22,6 +22,9 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 	if err := readHeaders(r.Header, &m); err != nil {
 		return err
 	}
+	if err := noDelay(r.Header); err != nil {
+		return err
+	}
 	stream, err := s.stream(r)
 	if err != nil {
 		return err

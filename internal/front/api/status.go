@@ -56,7 +56,7 @@ func (s *server) getMessage(w http.ResponseWriter, r *http.Request) error {
 
 // tell answers with the status of a message or of a one-time request.
 func tell(w http.ResponseWriter, m record.Message, state admission.State) error {
-	view := found{receipt: receipt{m.Identity(), m.Stream, state.Group, state.Status}, Reason: state.Reason, Detail: state.Detail, Reply: newStoredReply(state.Reply)}
+	view := found{receipt: receipt{ID: m.Identity(), Stream: m.Stream, Group: state.Group, Status: state.Status}, Reason: state.Reason, Detail: state.Detail, Reply: newStoredReply(state.Reply)}
 	return writeJSON(w, http.StatusOK, view)
 }
 

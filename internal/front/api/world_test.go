@@ -185,6 +185,7 @@ func (q *ingress) process(ctx context.Context, m record.Message) {
 func (q *ingress) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (q *ingress) Return(context.Context, []record.Message) error                  { return nil }
 func (q *ingress) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (*ingress) Delay(context.Context, []record.Delayed) error                     { return nil }
 
 // sink is a destination that accepts every effect.
 type sink struct{}

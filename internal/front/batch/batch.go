@@ -16,6 +16,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/effectively-once/once/clock"
@@ -42,6 +43,10 @@ type Record struct {
 	Line int
 	// Message has the fields that the record has; the caller sets the others.
 	Message record.Message
+	// Delayed says that the record has a delay or a not_before. Delay is the former; the latter is
+	// in Message.
+	Delayed bool
+	Delay   time.Duration
 	// Err is why the record is not a message.
 	Err *problem.Problem
 }
@@ -79,12 +84,15 @@ type fields struct {
 	Via         []string          `json:"via"`
 	Void        bool              `json:"void"`
 	End         bool              `json:"end"`
+	Delay       *string           `json:"delay"`
+	NotBefore   *string           `json:"not_before"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
 
-// set sets the fields of m, except for its body and its content type.
-func (f *fields) set(m *record.Message) *problem.Problem {
+// set sets the fields of a record and of its message, except for the body and the content type.
+func (f *fields) set(r *Record) *problem.Problem {
+	m := &r.Message
 	if f.Key != nil {
 		if m.ID = *f.Key; m.ID == "" {
 			return problem.New(problem.MalformedKey, "key must not be empty.")
@@ -107,7 +115,31 @@ func (f *fields) set(m *record.Message) *problem.Problem {
 		}
 		m.Seen = seen
 	}
+	if p := f.setDelay(r); p != nil {
+		return p
+	}
 	return setHeaders(m, f.Headers)
+}
+
+// setDelay sets when the message is due.
+func (f *fields) setDelay(r *Record) *problem.Problem {
+	var err error
+	switch {
+	case f.Delay == nil && f.NotBefore == nil:
+		return nil
+	case f.Delay != nil && f.NotBefore != nil:
+		return malformed("delay and not_before exclude each other.")
+	case f.Delay != nil:
+		if r.Delay, err = wire.ParseDelay(*f.Delay); err != nil {
+			return malformed("delay " + wire.DelayRule + ".")
+		}
+	default:
+		if r.Message.NotBefore, err = wire.ParseNotBefore(*f.NotBefore); err != nil {
+			return malformed("not_before " + wire.NotBeforeRule + ".")
+		}
+	}
+	r.Delayed = true
+	return nil
 }
 
 // setHeaders sets the headers of m, under the names that they have when they are sent by HTTP.

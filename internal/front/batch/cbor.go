@@ -54,14 +54,14 @@ func readCBOR(data []byte) ([]Record, error) {
 			return nil, problem.New(problem.MalformedRequest, fmt.Sprintf("Record %d is not well-formed CBOR. Nothing of the batch was accepted.", n))
 		}
 		r := Record{Line: n}
-		r.Err = readItem(decode, item, &r.Message)
+		r.Err = readItem(decode, item, &r)
 		records, data = append(records, r), rest
 	}
 	return records, nil
 }
 
 // readItem decodes a record: a map with the names of the fields in JSON.
-func readItem(decode cbor.DecMode, item []byte, m *record.Message) *problem.Problem {
+func readItem(decode cbor.DecMode, item []byte, r *Record) *problem.Problem {
 	var raw map[string]cbor.RawMessage
 	if err := decode.Unmarshal(item, &raw); err != nil || raw == nil {
 		return malformed(notMap(err))
@@ -69,7 +69,7 @@ func readItem(decode cbor.DecMode, item []byte, m *record.Message) *problem.Prob
 	var f fields
 	targets := map[string]any{
 		"key": &f.Key, "group": &f.Group, "source": &f.Source, "epoch": &f.Epoch, "sequence": &f.Sequence,
-		"depends_on": &f.DependsOn, "parents": &f.Parents, "time": &f.Time, "via": &f.Via, "void": &f.Void, "end": &f.End, "content_type": &f.ContentType, "headers": &f.Headers,
+		"depends_on": &f.DependsOn, "parents": &f.Parents, "time": &f.Time, "via": &f.Via, "void": &f.Void, "end": &f.End, "delay": &f.Delay, "not_before": &f.NotBefore, "content_type": &f.ContentType, "headers": &f.Headers,
 	}
 	names := make([]string, 0, len(raw))
 	for name := range raw {
@@ -86,11 +86,11 @@ func readItem(decode cbor.DecMode, item []byte, m *record.Message) *problem.Prob
 			return malformed(name + " has a value of the wrong type.")
 		}
 	}
-	if p := f.set(m); p != nil {
+	if p := f.set(r); p != nil {
 		return p
 	}
-	m.ContentType = f.ContentType
-	return setItem(decode, raw["body"], m)
+	r.Message.ContentType = f.ContentType
+	return setItem(decode, raw["body"], &r.Message)
 }
 
 // notMap returns what is wrong with a record that could not be decoded.

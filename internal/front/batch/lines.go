@@ -35,14 +35,14 @@ func readLines(data []byte) ([]Record, error) {
 		}
 		records = append(records, Record{Line: n})
 		r := &records[len(records)-1]
-		r.Err = readLine(line, &r.Message)
+		r.Err = readLine(line, r)
 	}
 	return records, nil
 }
 
 // readLine reads a line by the scanner if it has the usual form, otherwise by encoding/json, whose
 // rules both follow: of a field that is there twice, the last one counts.
-func readLine(line []byte, m *record.Message) *problem.Problem {
+func readLine(line []byte, r *Record) *problem.Problem {
 	if !utf8.Valid(line) {
 		return malformed("it is not UTF-8 text.")
 	}
@@ -53,10 +53,10 @@ func readLine(line []byte, m *record.Message) *problem.Problem {
 			return malformed(err.Error() + ".")
 		}
 	}
-	if p := l.set(m); p != nil {
+	if p := l.set(r); p != nil {
 		return p
 	}
-	return l.setBody(m)
+	return l.setBody(&r.Message)
 }
 
 // jsonLine is one line.

@@ -21,16 +21,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/handler"
 )
 
 // MaxPayload is the largest request and the largest answer of Lambda, in bytes.
@@ -47,6 +48,8 @@ type Client interface {
 	Invoke(ctx context.Context, in *lambda.InvokeInput, options ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
+var _ handler.Caller = (*Caller)(nil)
+
 // A Caller calls one function. It may be used concurrently.
 type Caller struct {
 	client   Client
@@ -59,39 +62,13 @@ type Caller struct {
 // a version, or its ARN, with or without a qualifier. A name belongs to the account and the region
 // of the client. New makes no call.
 func New(client Client, function string) (*Caller, error) {
-	region, err := parse(function)
+	f, err := config.ParseFunction(function)
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{client: client, function: function, region: region, retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+	return &Caller{client: client, function: function, region: f.Region, retryer: retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.Retryables = sends, []retry.IsErrorRetryable{retry.RetryableConnectionError{}}
 	})}, nil
-}
-
-// Check returns an error if the text is not a name or an ARN of a function.
-func Check(function string) error {
-	_, err := parse(function)
-	return err
-}
-
-// name is a function's name, alone or with a qualifier.
-var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
-
-// parse checks the name or ARN of a function and returns the region of an ARN.
-func parse(function string) (region string, err error) {
-	rest := function
-	if arn.IsARN(function) {
-		parsed, err := arn.Parse(function)
-		kind, id, _ := strings.Cut(parsed.Resource, ":")
-		if err != nil || parsed.Service != "lambda" || kind != "function" || parsed.Region == "" || parsed.AccountID == "" {
-			return "", fmt.Errorf("function %s: not the ARN of a function: arn:aws:lambda:REGION:ACCOUNT:function:NAME", function)
-		}
-		region, rest = parsed.Region, id
-	}
-	if !name.MatchString(rest) {
-		return "", fmt.Errorf("function %q: not the name or ARN of a function, such as orders, orders:ALIAS or arn:aws:lambda:REGION:ACCOUNT:function:NAME", function)
-	}
-	return region, nil
 }
 
 // Call invokes the function with the request and returns its answer. The attempt is in the request;

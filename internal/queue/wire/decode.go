@@ -171,6 +171,7 @@ func (r *reader) meta() bool {
 // believe copies the fields that only a trusted sender may set.
 func (r *reader) believe(x meta) {
 	r.message.Principal, r.message.Route, r.message.RedeliveryOf = x.Principal, x.Route, x.RedeliveryOf
+	r.message.Timer, r.message.TimerNumber = x.Timer, x.TimerNumber
 	copy(r.message.Content[:], x.Content)
 	if x.Accepted != nil {
 		r.message.Accepted = *x.Accepted

@@ -15,7 +15,8 @@
 //	once-end         true: the message ends the log of its group
 //	once-time        the hybrid time that the sender has seen
 //	once-meta        JSON: content_type, headers, encoding; from trusted senders also principal,
-//	                 route, accepted, redelivery_of; on a dead letter session, number
+//	                 route, accepted, redelivery_of, timer, timer_number; on a dead letter session,
+//	                 number
 //	once-reason      on a dead letter, "reason: detail"
 //
 // Other attributes of the types String and Number become headers, except that Content-Type becomes
@@ -26,9 +27,9 @@
 // # Trust
 //
 // Every sender may set the attributes that describe its own message. The facts that the HTTP API
-// establishes (principal, route, acceptance) are accepted only from a trusted SenderId, which SQS
-// authenticates: otherwise any sender with access to the queue could use another principal's
-// identity.
+// establishes (principal, route, acceptance), and the timer that a message is of, are accepted only
+// from a trusted SenderId, which SQS authenticates: otherwise any sender with access to the queue
+// could use another principal's identity, or fire a timer of a group.
 //
 // # Errors
 //

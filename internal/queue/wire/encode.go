@@ -29,7 +29,7 @@ func toQueue(m record.Message, session string, of uint64) queue.Message {
 	x := meta{
 		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
 		Principal: m.Principal, Route: m.Route, Parents: m.Parents, Time: m.Seen, Via: m.Via, Void: m.Void, End: m.End,
-		RedeliveryOf: m.RedeliveryOf, Session: session, Number: of,
+		RedeliveryOf: m.RedeliveryOf, Session: session, Number: of, Timer: m.Timer, TimerNumber: m.TimerNumber,
 	}
 	if m.Content != [sha256.Size]byte{} {
 		x.Content = m.Content[:]

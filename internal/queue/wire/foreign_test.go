@@ -82,14 +82,16 @@ func TestAMessageWithoutAStreamIsToldTheAttributeThatItLacks(t *testing.T) {
 }
 
 func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
-	received := through(t, ToQueue(full()))
+	sent := full()
+	sent.Timer, sent.TimerNumber = "reminder", 7
+	received := through(t, ToQueue(sent))
 	for _, sender := range []string{"", "AIDA:once", "once2", "AIDA:x:once"} {
 		received.Sender = sender
 		got, _, err := FromQueue(received, trusted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Principal != "" || got.Route != "" || !got.NotBefore.IsZero() || !got.Accepted.Equal(sentAt) {
+		if got.Principal != "" || got.Route != "" || got.Timer != "" || got.TimerNumber != 0 || !got.NotBefore.IsZero() || !got.Accepted.Equal(sentAt) {
 			t.Errorf("believed of %q: %+v", sender, got)
 		}
 	}

@@ -91,6 +91,9 @@ type meta struct {
 	Route     string     `json:"route,omitempty"`
 	Accepted  *time.Time `json:"accepted,omitempty"`
 	NotBefore *time.Time `json:"not_before,omitempty"`
+	// Timer and TimerNumber are those of a message of a timer.
+	Timer       string `json:"timer,omitempty"`
+	TimerNumber uint64 `json:"timer_number,omitempty"`
 	// RedeliveryOf is that of a message; Session and Number are those of a dead letter.
 	RedeliveryOf string `json:"redelivery_of,omitempty"`
 	// Stream and To are those of an effect, whose identity and group are ID and Group: a letter
@@ -137,7 +140,7 @@ func (x *meta) encode() string {
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
-		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 &&
+		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 && x.Timer == "" && x.TimerNumber == 0 &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

@@ -67,6 +67,8 @@ type effectJSON struct {
 	Via         []string          `json:"via,omitempty"`
 	BlobKey     string            `json:"blob_key,omitempty"`
 	BlobStaged  string            `json:"blob_staged,omitempty"`
+	NotBefore   time.Time         `json:"not_before,omitzero"`
+	Timer       string            `json:"timer,omitempty"`
 }
 
 func toDeliveryJSON(d record.Delivery) deliveryJSON {
@@ -77,6 +79,7 @@ func toDeliveryJSON(d record.Delivery) deliveryJSON {
 		Effect: effectJSON{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn, Via: e.Via,
+			NotBefore: e.NotBefore, Timer: e.Timer,
 		},
 	}
 	if e.Blob != nil {
@@ -93,6 +96,7 @@ func (j deliveryJSON) delivery() record.Delivery {
 		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn, Via: e.Via,
+			NotBefore: e.NotBefore, Timer: e.Timer,
 		},
 	}
 	if e.BlobKey != "" {

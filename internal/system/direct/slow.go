@@ -37,6 +37,18 @@ func Watched(h record.Handler) record.Handler {
 	}
 }
 
+// WatchedBatch is Watched for a handler of batches.
+func WatchedBatch(h record.BatchHandler) record.BatchHandler {
+	return func(ctx context.Context, b *record.Batch) error {
+		w, ok := ctx.Value(watchKey{}).(*watch)
+		if !ok {
+			return h(ctx, b)
+		}
+		defer w.ended(w.now())
+		return h(ctx, b)
+	}
+}
+
 func (w *watch) ended(begun time.Time) {
 	took := int64(w.now().Sub(begun))
 	for {

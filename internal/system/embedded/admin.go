@@ -19,6 +19,13 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 		return admin.Stats{}, err
 	}
 	stats.Queues = s.queueStats()
+	waiting, err := s.queues.delayed.Stats(ctx)
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	if stats.NotDue = waiting.Waiting; stats.NotDue > 0 {
+		stats.NextDue = &waiting.Next
+	}
 	return stats.Total(), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -20,7 +21,7 @@ import (
 var crashPoints = []string{
 	"before-issue", "after-issue", "before-enqueue", "after-enqueue", "before-load", "after-load", "before-commit", "after-commit",
 	"before-mark-done", "after-mark-done", "before-trigger", "after-trigger", "before-send", "after-send", "before-clear", "after-clear",
-	"before-acknowledge", "after-acknowledge", "before-sync", "after-sync",
+	"before-acknowledge", "after-acknowledge", "before-move", "after-move", "before-sync", "after-sync",
 }
 
 var (
@@ -117,6 +118,20 @@ func (q crossed) Send(ctx context.Context, messages []queue.Message) []queue.Sen
 	crash("before-" + q.point)
 	defer crash("after-" + q.point)
 	return q.Queue.Send(ctx, messages)
+}
+
+// A crossedDelays has a crash point before and after each item that is put.
+type crossedDelays struct {
+	delay.Store
+	point string
+}
+
+func crossingDelays(point string, s delay.Store) delay.Store { return crossedDelays{s, point} }
+
+func (s crossedDelays) Put(ctx context.Context, items []delay.Item) error {
+	crash("before-" + s.point)
+	defer crash("after-" + s.point)
+	return s.Store.Put(ctx, items)
 }
 
 type crashingSender struct{ record.Sender }

@@ -77,6 +77,9 @@ type Options struct {
 	Console Console
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
+	// Programs lets handlers of the kind exec run, and gets their standard error. Without it, they are
+	// an error.
+	Programs io.Writer
 	// Sign and Transport are those of [pipeline.Config]. Optional.
 	Sign      func(url string, next http.RoundTripper) (http.RoundTripper, error)
 	Transport http.RoundTripper
@@ -280,7 +283,8 @@ func (s *System) open() (err error) {
 	s.keys = s.newKeyFilter()
 	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now, Presence: s.keys.Filter})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
-	if s.queues, err = openQueues(s.db, pebblequeue.Options{Write: s.store.WriteJoined, Now: s.options.Now, ReadOnly: s.options.ReadOnly}); err != nil || s.options.ReadOnly {
+	s.queues, err = openQueues(s.db, pebblequeue.Options{Write: s.store.WriteJoined, Now: s.options.Now, ReadOnly: s.options.ReadOnly}, s.move, s.keeping())
+	if err != nil || s.options.ReadOnly {
 		return err
 	}
 	s.blobs, err = dirblob.Open(filepath.Join(s.options.DataDir, blobsFolder))
@@ -359,6 +363,9 @@ func (s *System) Close() error {
 	}
 	s.closeFront()
 	var errs []error
+	if g := s.generation.Load(); g != nil {
+		errs = append(errs, g.pipeline.Close())
+	}
 	for _, f := range s.outputs() {
 		errs = append(errs, f.Close())
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/delay"
+	"github.com/effectively-once/once/internal/delay/pebbledelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/system/pipeline"
@@ -19,12 +21,19 @@ type queues struct {
 	ingress, ingressFIFO *pebblequeue.Queue
 	publish, publishFIFO *pebblequeue.Queue
 	dead, deadPublish    *pebblequeue.Queue
+	delayed              *pebbledelay.Store
+	keeper               *delay.Keeper
 }
 
 // openQueues opens them without a limit on receives: the functions refuse hopeless messages, with a
-// reason, and effects may wait for a destination as long as that takes.
-func openQueues(db *pebble.DB, options pebblequeue.Options) (*queues, error) {
-	q := &queues{}
+// reason, and effects may wait for a destination as long as that takes. The keeper of delayed
+// messages is not running.
+func openQueues(db *pebble.DB, options pebblequeue.Options, send delay.Send, keeping delay.Options) (*queues, error) {
+	delayed, err := pebbledelay.Open(db)
+	if err != nil {
+		return nil, err
+	}
+	q := &queues{delayed: delayed, keeper: delay.NewKeeper(delayed, send, keeping)}
 	for name, at := range map[string]**pebblequeue.Queue{
 		"ingress": &q.ingress, "ingress.fifo": &q.ingressFIFO, "publish": &q.publish, "publish.fifo": &q.publishFIFO,
 		"ingress-dead": &q.dead, "publish-dead": &q.deadPublish,
@@ -68,7 +77,7 @@ func (q *queues) behindWrites() pipeline.Ports {
 	return pipeline.Ports{
 		Ingress: ordered{q.ingress}, IngressFIFO: ordered{q.ingressFIFO},
 		Publish: crossing("trigger", ordered{q.publish}), PublishFIFO: crossing("trigger", ordered{q.publishFIFO}),
-		Dead: ordered{q.dead}, DeadPublish: ordered{q.deadPublish},
+		Dead: ordered{q.dead}, DeadPublish: ordered{q.deadPublish}, Delays: q.delays(q.delayed.Ordered()),
 	}
 }
 
@@ -78,7 +87,13 @@ func (q *queues) durable() pipeline.Ports {
 	return pipeline.Ports{
 		Ingress: crossing("enqueue", q.ingress), IngressFIFO: crossing("enqueue", q.ingressFIFO),
 		Publish: q.publish, PublishFIFO: q.publishFIFO, Dead: q.dead, DeadPublish: q.deadPublish,
+		Delays: q.delays(crossingDelays("enqueue", q.delayed)),
 	}
+}
+
+// delays keep every delayed message in a store, because the keeper moves it when it is due.
+func (q *queues) delays(store delay.Store) pipeline.Delays {
+	return pipeline.Delays{Store: q.keeper.Waking(store)}
 }
 
 // An ordered queue does not wait for the disk when it sends.

@@ -155,6 +155,7 @@ func (s *System) Run(ctx context.Context) error {
 	for _, p := range s.pollers() {
 		wg.Go(func() { p.run(working) })
 	}
+	wg.Go(func() { s.queues.keeper.Run(working) })
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
 	wg.Go(func() { s.scheduleForever(ctx) })

@@ -37,6 +37,10 @@ const (
 	// queues, as in orders=NAME. They are beside the queue of EnvIngressQueue.
 	EnvSourceQueues = "ONCE_SOURCE_QUEUES"
 
+	// EnvHandlers lists, with commas, streams and the Lambda functions of the deployment that handle
+	// them, as in orders=ARN. They replace those of the configuration.
+	EnvHandlers = "ONCE_HANDLERS"
+
 	// EnvBucket names the bucket for blobs and for values that are too large for a record. If it is
 	// missing, handlers can't make blobs, and too large a value is refused.
 	EnvBucket = "ONCE_BUCKET"
@@ -100,7 +104,7 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 		errs = append(errs, err)
 	}
 	if text != "" {
-		if s.Config, err = readConfig(text); err != nil {
+		if s.Config, err = configured(text, getenv(EnvHandlers)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -163,6 +167,41 @@ func (q QueueURLs) byQueue() map[string]string {
 		out[path.Base(url)] = name
 	}
 	return out
+}
+
+// configured returns the configuration, with the handlers that the deployment sets.
+func configured(text, handlers string) (*config.Config, error) {
+	c, err := readConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := handlerFunctions(handlers)
+	if err == nil {
+		err = c.SetFunctions(functions)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvHandlers, err)
+	}
+	return c, nil
+}
+
+// handlerFunctions reads the value of [EnvHandlers]: functions by the names of streams.
+func handlerFunctions(list string) (map[string]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	out := map[string]string{}
+	for item := range strings.SplitSeq(list, ",") {
+		stream, function, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if stream == "" || out[stream] != "" {
+			return nil, fmt.Errorf("must be STREAM=FUNCTION, with commas, each stream once; it has %q", item)
+		}
+		if _, err := config.ParseFunction(function); err != nil {
+			return nil, err
+		}
+		out[stream] = function
+	}
+	return out, nil
 }
 
 func readConfig(text string) (*config.Config, error) {

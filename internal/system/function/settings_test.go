@@ -90,6 +90,21 @@ func TestTheQueuesOfSourcesAreBesideTheIngressQueue(t *testing.T) {
 	}
 }
 
+func TestTheHandlersOfTheDeploymentAreInTheEnvironment(t *testing.T) {
+	const arn = "arn:aws:lambda:eu-central-1:123456789012:function:Shop-Orders-1"
+	for list, want := range map[string]string{"": "", "orders=" + arn: arn, " orders=" + arn + ":live": arn + ":live"} {
+		s, err := ReadSettings(environment(map[string]string{EnvHandlers: list}))
+		if err != nil || s.Config.Handlers["orders"].Lambda != want {
+			t.Errorf("%q: got %+v, %v, want %q as the handler of orders", list, s.Config, err, want)
+		}
+	}
+	for _, list := range []string{"orders", "=f", "orders=f,", "orders=f,orders=g", "order=f", "orders=f g"} {
+		if _, err := ReadSettings(environment(map[string]string{EnvHandlers: list})); err == nil || !strings.Contains(err.Error(), EnvHandlers) {
+			t.Errorf("%q: got %v, want an error that names %s", list, err, EnvHandlers)
+		}
+	}
+}
+
 func TestTheErrorNamesEachInvalidVariable(t *testing.T) {
 	_, err := ReadSettings(environment(map[string]string{EnvGroupsTable: "", EnvDeadQueue: "", EnvConfig: "streams: {}\n"}))
 	for _, part := range []string{EnvGroupsTable, EnvDeadQueue, EnvConfig} {

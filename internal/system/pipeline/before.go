@@ -31,5 +31,6 @@ func (p *Pipeline) TakeOver() {
 	for _, replace := range p.replacing {
 		replace()
 	}
+	p.closeReplaced()
 	p.replacing, p.cfg.Before = nil, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -21,12 +22,47 @@ var errNoAnswer = errors.New("the queue did not answer for each message")
 // Messages of one group are put in their order; after one that failed, no later one of its group
 // is. Messages whose order is that of their numbers are put in any order. Repeating a message is
 // harmless.
+//
+// A message with a NotBefore in the future waits until then. It has no order: it stops no other
+// message, and none stops it.
 func (q *Queues) EnqueueAll(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
+	now := q.now()
+	var items []delay.Item
+	var later []int
+	for i := range messages {
+		if messages[i].Waits(now) {
+			items, later = append(items, q.item(messages[i])), append(later, i)
+		}
+	}
+	if len(items) == 0 {
+		q.enqueueAll(ctx, messages, errs)
+		return errs
+	}
+	for k, err := range q.postpone(ctx, items) {
+		errs[later[k]] = err
+	}
+	var rest []record.Message
+	var places []int
+	for i := range messages {
+		if _, waits := slices.BinarySearch(later, i); !waits {
+			rest, places = append(rest, messages[i]), append(places, i)
+		}
+	}
+	part := make([]error, len(rest))
+	q.enqueueAll(ctx, rest, part)
+	for k, i := range places {
+		errs[i] = part[k]
+	}
+	return errs
+}
+
+// enqueueAll is EnqueueAll for messages that do not wait.
+func (q *Queues) enqueueAll(ctx context.Context, messages []record.Message, errs []error) {
 	if len(messages) == 1 {
 		to := q.entrance(&messages[0])
 		put(ctx, to, []queue.Message{toQueue(to, &messages[0])}, []int{0}, errs)
-		return errs
+		return
 	}
 	byQueue := map[queue.Queue][]int{}
 	for i := range messages {
@@ -43,7 +79,6 @@ func (q *Queues) EnqueueAll(ctx context.Context, messages []record.Message) []er
 			putAll(ctx, to, messages, places, errs)
 		}
 	}
-	return errs
 }
 
 // errBehind is the error of a message behind one of its group that was not put.

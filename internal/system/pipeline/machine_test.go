@@ -289,7 +289,7 @@ func (m *machine) worker(x *turn) *worker {
 	var err error
 	w.pipeline, err = New(Config{
 		Config: parsed(m.test, writing), Store: reach{w}, Now: atNoon, Trusted: []string{wire.Sender},
-		Ports: Ports{at("ingress"), at("ingress.fifo"), at("publish"), at("publish.fifo"), at("dead"), at("dead-publish")},
+		Ports: Ports{at("ingress"), at("ingress.fifo"), at("publish"), at("publish.fifo"), at("dead"), at("dead-publish"), Delays{}},
 		Open:  opener(outlet{w}),
 		Declared: []system.Stream{
 			{Stream: record.Stream{Name: "orders", Handler: handler}}, {Stream: record.Stream{Name: "numbers", Admission: record.BySequence, Handler: handler}},

@@ -13,6 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/destination/retry"
+	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
@@ -30,6 +31,10 @@ type Config struct {
 	// Open opens a destination, by shared if it is a webhook, a stream or another system: these are
 	// the same everywhere. If the sender is nil, the destination is left out. Required.
 	Open func(name string, d config.Destination, shared Open) (record.Sender, error)
+	// OpenHandler opens a handler of a stream, by shared if it has a URL, which is the same
+	// everywhere. If the caller is nil, the handler is left out: its messages are retried. Defaults
+	// to shared, and an error for other kinds.
+	OpenHandler func(stream string, h config.Handler, shared OpenHandler) (handler.Caller, error)
 	// Secret returns a function that reads the secret of a place, such as env:NAME. If a secret is
 	// on this machine, it is read at once, too, so that mistakes are found early. Defaults to
 	// variables and files.
@@ -78,15 +83,19 @@ type Config struct {
 // Open opens a destination.
 type Open func() (record.Sender, error)
 
+// OpenHandler opens a handler.
+type OpenHandler func() (handler.Caller, error)
+
 // A Pipeline is an engine and the ways to and from its queues.
 type Pipeline struct {
 	Engine *dedup.Engine
 	Queues *Queues
 
-	cfg     Config
-	streams []record.Stream
-	sources sources
-	patient map[string]*retry.Sender // the destinations, by name
+	cfg      Config
+	streams  []record.Stream
+	sources  sources
+	patient  map[string]*retry.Sender    // the destinations, by name
+	handlers map[string]*handler.Handler // by stream
 	// replacing has the steps of TakeOver.
 	replacing []func()
 }
@@ -109,16 +118,21 @@ func New(cfg Config) (*Pipeline, error) {
 		if s := &streams[i]; Forwards(*s) && cfg.Forward != nil {
 			s.Handler, s.Stateless = cfg.Forward(s.Handler), false
 		}
-		streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
+		if streams[i].Batch == nil { // the others are opened later
+			streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
+		}
 	}
 	bound, err := newSources(cfg.Config, cfg.Sources)
 	if err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
-	p := &Pipeline{cfg: cfg, streams: streams, sources: bound, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
+	p := &Pipeline{cfg: cfg, streams: streams, sources: bound, patient: map[string]*retry.Sender{}, handlers: map[string]*handler.Handler{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
+	if err == nil {
+		err = p.openHandlers()
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.closeNew())
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, Blobs: cfg.Blobs,
@@ -126,7 +140,7 @@ func New(cfg Config) (*Pipeline, error) {
 		KeepDone: true,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.closeNew())
 	}
 	return p, nil
 }
@@ -144,6 +158,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.OpenHandler == nil {
+		c.OpenHandler = func(_ string, _ config.Handler, shared OpenHandler) (handler.Caller, error) { return shared() }
 	}
 	if c.Secret == nil {
 		c.Secret = func(place string) func() (string, error) { return config.Secret(place).Resolve }

@@ -2,15 +2,17 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/process"
 )
 
-// Ports are the queues of a system. All are required.
+// Ports are the queues of a system. All but Delays are required.
 //
 // When a send returns, the message is durable no later than any write that is made afterwards:
 // [record.Queues] requires it.
@@ -21,6 +23,7 @@ type Ports struct {
 	PublishFIFO queue.Queue // first-in-first-out: all other triggers, one publisher a group
 	Dead        queue.Queue // standard: refused messages
 	DeadPublish queue.Queue // standard: refused effects
+	Delays      Delays      // optional
 }
 
 func (p Ports) all() []queue.Queue {
@@ -69,8 +72,11 @@ func (q *Queues) entrance(m *record.Message) queue.Queue {
 	return q.ports.IngressFIFO
 }
 
-// Enqueue puts a message on its ingress queue. See api.Queue.
+// Enqueue puts a message on its ingress queue, or lets it wait as EnqueueAll does. See api.Queue.
 func (q *Queues) Enqueue(ctx context.Context, m record.Message) error {
+	if m.Waits(q.now()) {
+		return q.postpone(ctx, []delay.Item{q.item(m)})[0]
+	}
 	return send(ctx, q.entrance(&m), wire.ToQueue(m))
 }
 
@@ -166,6 +172,33 @@ func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error
 		}
 	}
 	return record.Each(errs)
+}
+
+// Delay puts effects and messages of timers on their queues for later. See [record.Queues].
+func (q *Queues) Delay(ctx context.Context, delayed []record.Delayed) error {
+	errs := make([]error, len(delayed))
+	for i := range delayed {
+		d := &delayed[i]
+		pause := d.NotBefore.Sub(q.now())
+		switch {
+		case pause > queue.MaxDelay:
+			errs[i] = fmt.Errorf("delay %s: no queue takes a delay of more than %s", d.Identity(), queue.MaxDelay)
+			continue
+		case d.Delivery == nil:
+			errs[i] = q.sendBack(ctx, []record.Message{d.Message}, []queue.Message{later(wire.ToQueue(d.Message), pause)})
+			continue
+		}
+		errs[i] = send(ctx, q.ports.Publish, later(wire.ToRedelivery(d.To, *d.Delivery), pause))
+	}
+	return record.Each(errs)
+}
+
+// later returns the message with a delay in whole seconds: SQS has no fractions.
+func later(m queue.Message, pause time.Duration) queue.Message {
+	if pause > 0 {
+		m.Delay = min((pause + time.Second - 1).Truncate(time.Second), queue.MaxDelay)
+	}
+	return m
 }
 
 // Redrive puts a refused message or effect back on the queue that it came from, under its identity.

@@ -39,7 +39,12 @@ func merge(c *config.Config, declared []system.Stream, partitions int, large boo
 			s.Destinations = nil                                       // which get the end of the stream only
 		}
 		s.Events = s.Destinations
-		if s.Handler == nil {
+		if h, ok := c.Handlers[name]; ok {
+			if s.Handler != nil {
+				return nil, fmt.Errorf("stream %s: has a handler in code and one in once.yaml: remove one of them", name)
+			}
+			s.Batch, s.BatchSize = unopened, h.WithDefaults().Batch
+		} else if s.Handler == nil {
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
 			forwards[name] = s.Destinations
 		}

@@ -13,6 +13,7 @@ type Watch interface {
 	Observe(record.Event)
 	Queues(record.Queues) record.Queues
 	Handler(record.Handler) record.Handler
+	Batch(record.BatchHandler) record.BatchHandler
 	Sender(name, kind string, s record.Sender) record.Sender
 	// HTTP wraps the HTTP API.
 	HTTP(http.Handler) http.Handler
@@ -31,6 +32,9 @@ func (Unwatched) Queues(q record.Queues) record.Queues { return q }
 
 // Handler is like Queues.
 func (Unwatched) Handler(h record.Handler) record.Handler { return h }
+
+// Batch is like Queues.
+func (Unwatched) Batch(h record.BatchHandler) record.BatchHandler { return h }
 
 // Sender is like Queues.
 func (Unwatched) Sender(_, _ string, s record.Sender) record.Sender { return s }

@@ -68,6 +68,7 @@ type nowhere struct{}
 func (nowhere) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (nowhere) Return(context.Context, []record.Message) error                  { return nil }
 func (nowhere) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (nowhere) Delay(context.Context, []record.Delayed) error                   { return nil }
 func (nowhere) Send(_ context.Context, d []record.Delivery) []error             { return make([]error, len(d)) }
 
 const (

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package shell
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// shell returns the command that runs a line in a shell, as the leader of a process group.
-func shell(ctx context.Context, line string) *exec.Cmd {
+// Command returns the command that runs a line in a shell, as the leader of a process group.
+func Command(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line) //nolint:gosec // the user's own command
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-// killGroup kills the process group of a leader, which may have ended.
-func killGroup(leader *os.Process) {
+// Kill kills the process group of a leader, which may have ended.
+func Kill(leader *os.Process) {
 	_ = syscall.Kill(-leader.Pid, syscall.SIGKILL)
 }

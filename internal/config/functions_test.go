@@ -1,0 +1,67 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+func parsed(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("once.yaml", []byte(text))
+	if err != nil {
+		t.Fatal("the configuration must be valid:", err)
+	}
+	return c
+}
+
+func TestAFunctionOfADeploymentIsTheHandlerOfItsStream(t *testing.T) {
+	c := parsed(t, "streams: {orders: {}, refunds: {}, mail: {}}\nhandlers:\n  refunds: {lambda: old, timeout: 5s}\n  mail: {url: \"https://mail.example\", secret: \"env:S\"}\n")
+	if err := c.SetFunctions(map[string]string{"orders": "arn:1", "refunds": "arn:2"}); err != nil {
+		t.Fatal("both functions must be accepted:", err)
+	}
+	if got := c.Handlers["orders"]; got != (config.Handler{Lambda: "arn:1"}) {
+		t.Errorf("orders has %+v, want the function with the default settings", got)
+	}
+	if got := c.Handlers["refunds"]; got != (config.Handler{Lambda: "arn:2", Timeout: config.Duration(5 * time.Second)}) {
+		t.Errorf("refunds has %+v, want the function with the settings of the configuration", got)
+	}
+	if got := c.Handlers["mail"].Kind(); got != config.HandlerURL {
+		t.Errorf("mail has a handler of kind %s, want url", got)
+	}
+}
+
+func TestAFunctionForAStreamThatCanNotHaveItIsRefused(t *testing.T) {
+	const text = "streams: {orders: {}, work: {pool: {}}, mail: {}}\nhandlers: {mail: {url: \"https://mail.example\", secret: \"env:S\"}}\n"
+	for stream, want := range map[string]string{
+		"order": `handlers.order: there is no stream "order"`,
+		"work":  "handlers.work: the stream has a pool",
+		"mail":  "handlers.mail: the configuration has url",
+	} {
+		if err := parsed(t, text).SetFunctions(map[string]string{stream: "f"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", stream, err, want)
+		}
+	}
+}
+
+func TestTheTimeoutOfAHandlerHasToFitIntoThatOfItsFunction(t *testing.T) {
+	const text = "streams: {orders: {}, now: {direct: true, order: none}}\nhandlers:\n  orders: {lambda: f, timeout: TIMEOUT}\n  now: {lambda: f}\n"
+	for _, x := range []struct {
+		timeout         string
+		process, ingest time.Duration
+		want            string // empty: it fits
+	}{
+		{"26s", 30 * time.Second, 29 * time.Second, ""},
+		{"27s", 30 * time.Second, 29 * time.Second, "handlers.orders.timeout: 27s does not fit into the timeout of the process function, which is 30s: lower it to at most 26s, or raise the timeout of the functions to at least 31s"},
+		{"1s", 10 * time.Second, 29 * time.Second, "handlers.now.timeout: 10s does not fit into the timeout of the process function, which is 10s"},
+		{"1s", 60 * time.Second, 13 * time.Second, "handlers.now.timeout: 10s does not fit into the timeout of the ingest function, which is 13s"},
+		{"50s", 60 * time.Second, 29 * time.Second, ""},
+	} {
+		err := parsed(t, strings.Replace(text, "TIMEOUT", x.timeout, 1)).CheckTimeouts(x.process, x.ingest)
+		if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%s in %v and %v: got %v, want %q", x.timeout, x.process, x.ingest, err, x.want)
+		}
+	}
+}

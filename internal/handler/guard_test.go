@@ -1,0 +1,204 @@
+package handler_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/handler"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A fake is a caller that a test answers.
+type fake func(ctx context.Context) ([]byte, error)
+
+func (f fake) Call(ctx context.Context, _ string, _ []byte) ([]byte, error) { return f(ctx) }
+
+func one() *record.Batch {
+	return &record.Batch{ID: "x", Group: record.GroupKey{Stream: "s", Group: "g"}, Messages: []record.Message{{ID: "a"}}}
+}
+
+var errAway = errors.New("connection refused")
+
+// A world is a handler on a clock of its own.
+type world struct {
+	*handler.Handler
+	now   time.Time
+	calls int
+	err   error
+	text  string
+}
+
+func newWorld() *world {
+	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), text: `{"messages":[{"id":"a"}]}`}
+	w.Handler = handler.New(fake(func(context.Context) ([]byte, error) {
+		w.calls++
+		return []byte(w.text), w.err
+	}), handler.Options{Stream: "s", Now: func() time.Time { return w.now }})
+	return w
+}
+
+func (w *world) handle(t *testing.T, times int) (err error) {
+	t.Helper()
+	for range times {
+		err = w.Handle(t.Context(), one())
+	}
+	return err
+}
+
+func TestAHandlerThatIsDownIsNotCalledUntilTheNextTry(t *testing.T) {
+	w := newWorld()
+	w.err = errAway
+	err := w.handle(t, 9)
+	if w.calls != 5 {
+		t.Errorf("%d calls, want 5 before the others fail at once", w.calls)
+	}
+	next, only := record.NextTry(err)
+	if !only || !errors.Is(err, record.ErrUntried) || !errors.Is(err, errAway) {
+		t.Errorf("the error is %v, want one that says that nothing was tried, why, and when to try again", err)
+	}
+	if wait := next.Sub(w.now); wait <= 0 || wait > 3*time.Second {
+		t.Errorf("the next try is in %v, want a short pause", wait)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	if err = w.handle(t, 3); w.calls != 6 || !errors.Is(err, record.ErrUntried) {
+		t.Errorf("%d calls after the pause, and %v; want one more that tries it", w.calls, err)
+	}
+	w.err, w.now = nil, w.now.Add(time.Minute)
+	if err = w.handle(t, 3); err != nil || w.calls != 9 {
+		t.Errorf("%v after %d calls, want that it is called again once it has answered", err, w.calls)
+	}
+}
+
+func TestThePausesGrowToHalfAMinute(t *testing.T) {
+	w := newWorld()
+	w.err = errAway
+	begun := w.now
+	_ = w.handle(t, 5)
+	for range 20 {
+		w.now = w.now.Add(46 * time.Second) // more than any pause
+		_ = w.handle(t, 1)
+	}
+	if w.calls != 25 {
+		t.Errorf("%d calls, want one after each pause", w.calls)
+	}
+	next, _ := record.NextTry(w.handle(t, 1))
+	if wait := next.Sub(w.now); wait < 15*time.Second || wait > 46*time.Second {
+		t.Errorf("after %v the pause is %v, want about 30s", w.now.Sub(begun), wait)
+	}
+}
+
+func TestAnErrorInTheHandlersWordsDoesNotHoldUpOtherMessages(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"an error":         func(w *world) { w.err = handler.Failed("no such item") },
+		"an answer of its": func(w *world) { w.text = `{"messages":[{"id":"b"}]}` },
+	} {
+		w := newWorld()
+		change(w)
+		if err := w.handle(t, 20); w.calls != 20 || err == nil || errors.Is(err, record.ErrUntried) {
+			t.Errorf("%s: %d calls, %v; want every message tried", name, w.calls, err)
+		}
+	}
+	w := newWorld()
+	w.text = "<html>another server</html>"
+	if err := w.handle(t, 20); w.calls != 5 || err == nil {
+		t.Errorf("%d calls of a server that is no handler, want 5", w.calls)
+	}
+}
+
+func TestACallerThatStopsWaitingSaysNothingAboutTheHandler(t *testing.T) {
+	calls := 0
+	h := handler.New(fake(func(ctx context.Context) ([]byte, error) {
+		calls++
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}), handler.Options{Stream: "s"})
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if err := h.Handle(ctx, one()); err == nil {
+			t.Error("there is no error, want that of the context")
+		}
+		cancel()
+	}
+	if calls == 0 {
+		t.Error("no call was made")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Handle(ctx, one()); errors.Is(err, record.ErrUntried) {
+		t.Errorf("the error is %v, want that the handler does not count as down", err)
+	}
+}
+
+func TestNoMoreCallsAreMadeAtATimeThanAllowed(t *testing.T) {
+	const most = 3
+	var mu sync.Mutex
+	running, peak := 0, 0
+	h := handler.New(fake(func(context.Context) ([]byte, error) {
+		mu.Lock()
+		running++
+		peak = max(peak, running)
+		mu.Unlock()
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return []byte(`{"messages":[{"id":"a"}]}`), nil
+	}), handler.Options{Stream: "s", Concurrency: most})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if err := h.Handle(t.Context(), one()); err != nil {
+				t.Error("every call must succeed:", err)
+			}
+		})
+	}
+	all.Wait()
+	if peak > most || peak == 0 {
+		t.Errorf("%d calls ran at a time, want at most %d", peak, most)
+	}
+}
+
+func TestEffectsOfAMessageKeepItsTrace(t *testing.T) {
+	h := handler.New(fake(func(context.Context) ([]byte, error) {
+		return []byte(`{"messages":[{"id":"a","effects":[{"to":"x"},{"to":"x","headers":{"Traceparent":"own"}}]}]}`), nil
+	}), handler.Options{Stream: "s", Destinations: []string{"x"}})
+	b := one()
+	b.Messages[0].Headers = map[string]string{"traceparent": "00-1", "tracestate": "a=b"}
+	if err := h.Handle(t.Context(), b); err != nil {
+		t.Fatal("the answer must be taken:", err)
+	}
+	effects := b.Answers()[0].Attempt.Effects()
+	if got := effects[0].Headers; got["traceparent"] != "00-1" || got["tracestate"] != "a=b" {
+		t.Errorf("the headers are %v, want the trace of the message", got)
+	}
+	if got := effects[1].Headers; len(got) != 1 || got["Traceparent"] != "own" {
+		t.Errorf("the headers are %v, want its own trace", got)
+	}
+}
+
+func TestALargeBatchIsAskedInParts(t *testing.T) {
+	h := handler.New(fake(func(context.Context) ([]byte, error) { return []byte(`{"messages":[{"id":"0"},{"id":"1"}]}`), nil }), handler.Options{Stream: "s"})
+	b := one()
+	b.Messages = nil
+	for i := range 9 {
+		b.Messages = append(b.Messages, record.Message{ID: strconv.Itoa(i), Body: make([]byte, record.MaxBody)})
+		b.Messages[i].Body[0] = 0xff
+	}
+	if err := h.Handle(t.Context(), b); err != nil || len(b.Answers()) != 2 {
+		t.Errorf("%d messages are answered, %v; want the first 2", len(b.Answers()), err)
+	}
+}
+
+func TestTheWordsOfAHandlerAreShownWithoutControlCharacters(t *testing.T) {
+	if got := handler.Failed(" a\nb" + strings.Repeat("x", 1000)).Error(); !strings.HasPrefix(got, `the handler failed: a\nbxx`) || len(got) > 600 {
+		t.Errorf("the error is %q, want the beginning of the text on one line", got)
+	}
+	if got := handler.Failed("").Error(); got != "the handler failed: it gave no reason" {
+		t.Errorf("the error is %q, want that there is no reason", got)
+	}
+}

@@ -1,0 +1,265 @@
+package program_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/handler/handlertest"
+	"github.com/effectively-once/once/internal/handler/program"
+)
+
+// The test binary is also the program: as a shell can run it with arguments.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "handle" {
+		handle(os.Args[2])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// handle is a program that handles requests in one of several ways.
+func handle(way string) {
+	fmt.Fprintln(os.Stderr, "started", way, os.Getenv("ONCE_STREAM"))
+	in := bufio.NewReader(os.Stdin)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		switch way {
+		case "suite":
+			answer, failed := handlertest.Answer(line)
+			if failed != "" {
+				text, _ := json.Marshal(map[string]string{"error": failed}) //nolint:errchkjson // strings
+				answer = string(text)
+			}
+			fmt.Println(answer)
+		case "count":
+			fmt.Printf("{\"run\":%d}\n", n)
+		case "pid":
+			fmt.Printf("{\"pid\":%d}\n", os.Getpid())
+		case "die":
+			if n == 2 {
+				fmt.Print(`{"messages":[{"id"`)
+				os.Exit(3)
+			}
+			fmt.Println("{}")
+		case "hang":
+			if n == 2 {
+				select {}
+			}
+			fmt.Printf("{\"run\":%d}\n", n)
+		case "print":
+			fmt.Println("got a request")
+			fmt.Println("{}")
+		case "late":
+			fmt.Println("{}")
+			fmt.Println("and another line")
+		case "large":
+			fmt.Println(strings.Repeat("x", 10<<20))
+		}
+	}
+}
+
+// A buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func open(t *testing.T, way string, o program.Options) *program.Program {
+	t.Helper()
+	o.Command = strconv.Quote(os.Args[0]) + " handle " + way
+	if o.Timeout == 0 {
+		o.Timeout = 30 * time.Second // never, on a loaded machine
+	}
+	return start(t, o)
+}
+
+func start(t *testing.T, o program.Options) *program.Program {
+	t.Helper()
+	p, err := program.New(o)
+	if err != nil {
+		t.Fatal("the program must start:", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error("the program must end:", err)
+		}
+	})
+	return p
+}
+
+func call(t *testing.T, p *program.Program) string {
+	t.Helper()
+	answer, err := p.Call(t.Context(), "x", []byte(`{"stream":"s"}`))
+	if err != nil {
+		return err.Error()
+	}
+	return string(answer)
+}
+
+func TestAProgramPassesTheSuite(t *testing.T) {
+	handlertest.Run(t, open(t, "suite", program.Options{}))
+}
+
+func TestAProgramAnswersOneRequestAfterTheOther(t *testing.T) {
+	var stderr buffer
+	p := open(t, "count", program.Options{Stderr: &stderr, Env: []string{"ONCE_STREAM=orders"}})
+	answers := make(chan string, 20)
+	for range cap(answers) {
+		go func() { answers <- call(t, p) }()
+	}
+	got := map[string]bool{}
+	for range cap(answers) {
+		got[<-answers] = true
+	}
+	for i := range cap(answers) {
+		if want := fmt.Sprintf(`{"run":%d}`, i+1); !got[want] {
+			t.Errorf("the answers are %v, want each request answered once by one program: %s is missing", got, want)
+		}
+	}
+	if !strings.Contains(stderr.String(), "started count orders") {
+		t.Errorf("the standard error is %q, want that of the program", stderr.String())
+	}
+}
+
+func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
+	p := open(t, "die", program.Options{})
+	want := []string{"{}", "the program of the handler ended before it answered: exit status 3", "{}"}
+	for i, want := range want {
+		if got := call(t, p); got != want {
+			t.Errorf("call %d returns %q, want %q", i+1, got, want)
+		}
+	}
+}
+
+func TestAProgramThatDoesNotAnswerIsKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	p := open(t, "hang", program.Options{Timeout: 5 * time.Second})
+	want := []string{`{"run":1}`, "did not answer within 5s, and was killed", `{"run":1}`}
+	for i, want := range want {
+		if got := call(t, p); !strings.Contains(got, want) {
+			t.Errorf("call %d returns %q, want %q", i+1, got, want)
+		}
+	}
+}
+
+func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
+	p := open(t, "count", program.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // the turn may be taken although the context has ended
+		if answer, err := p.Call(ctx, "x", []byte("{}")); err == nil {
+			t.Logf("answered in time: %s", answer)
+		}
+	}
+	last := call(t, p)
+	var run struct{ Run int }
+	if err := json.Unmarshal([]byte(last), &run); err != nil || run.Run < 1 {
+		t.Errorf("the next call returns %q, want its own answer", last)
+	}
+	if again := call(t, p); again != fmt.Sprintf(`{"run":%d}`, run.Run+1) {
+		t.Errorf("the call after it returns %q, want the answer after %q", again, last)
+	}
+}
+
+func TestOutputThatIsNoAnswerIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	for way, want := range map[string]string{
+		"print": `wrote "got a request" to its standard output, which is only for answers`,
+		"large": "has more than 6291456 bytes",
+	} {
+		if got := call(t, open(t, way, program.Options{})); !strings.Contains(got, want) {
+			t.Errorf("%s: the call returns %q, want %q", way, got, want)
+		}
+	}
+	if got := call(t, start(t, program.Options{Command: "no-such-program-anywhere"})); !strings.Contains(got, "the shell can't run it") {
+		t.Errorf("the call returns %q, want that there is no such program", got)
+	}
+}
+
+func TestALineAfterAnAnswerStartsTheProgramAgain(t *testing.T) {
+	p := open(t, "late", program.Options{})
+	for i := range 3 {
+		if got := call(t, p); got != "{}" && !strings.Contains(got, "and another line") {
+			t.Errorf("call %d returns %q, want the answer, or an error about the other line", i+1, got)
+		}
+	}
+}
+
+func TestAProgramIsStartedAgainWhenItsFilesChange(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := "while read -r line; do echo \"{\\\"n\\\":" // a shell script: sh is everywhere
+	write("handler.sh", script+"1}\"; done")
+	write("lib.sh", "")
+	p := start(t, program.Options{Command: "sh " + filepath.Join(dir, "handler.sh"), Timeout: 30 * time.Second})
+	if got := call(t, p); got != `{"n":1}` {
+		t.Fatalf("the first answer is %q, want that of the script", got)
+	}
+	write("handler.sh", script+"22}\"; done")
+	if got := call(t, p); got != `{"n":22}` {
+		t.Errorf("the answer is %q, want that of the changed script", got)
+	}
+	var stderr buffer
+	p = open(t, "pid", program.Options{Stderr: &stderr})
+	first := call(t, p)
+	if again := call(t, p); again != first {
+		t.Errorf("the program is started again without a change: %s, then %s", first, again)
+	}
+	p = start(t, program.Options{Command: "echo started >&2; exec sh " + filepath.Join(dir, "handler.sh"), Timeout: 30 * time.Second, Stderr: &stderr})
+	call(t, p)
+	write("lib.sh", "changed")
+	call(t, p)
+	if got := strings.Count(stderr.String(), "started\n"); got != 2 {
+		t.Errorf("the program was started %d times, want again after another file of its folder has changed", got)
+	}
+}
+
+func TestTheProcessesOfAProgramAreKilledWithIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, program.Options{Command: "sleep 1000 & echo $! > " + filepath.Join(dir, "pid") + "; cat > /dev/null; wait", Timeout: 2 * time.Second})
+	call(t, p)
+	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join("/proc", strings.TrimSpace(string(pid)), "stat")
+	for range 1000 {
+		text, err := os.ReadFile(state)
+		if err != nil || strings.Contains(string(text), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the process that the program has started still runs, want it killed")
+}

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/delay"
+	"github.com/effectively-once/once/internal/delay/memdelay"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+)
+
+func (w *world) delayed(store delay.Store, horizon time.Duration) *Queues {
+	ports := w.ports()
+	ports.Delays = Delays{Store: store, Horizon: horizon}
+	return w.ways().Over(ports)
+}
+
+func later(w *world, after time.Duration, stream, body string) record.Message {
+	m := message(stream, "g", body)
+	m.ID, m.Accepted, m.NotBefore = "id of "+body, w.now, w.now.Add(after)
+	return m
+}
+
+func mustEnqueue(t *testing.T, q *Queues, messages ...record.Message) {
+	t.Helper()
+	for i, err := range q.EnqueueAll(t.Context(), messages) {
+		if err != nil {
+			t.Fatalf("message %d: got %v, want no error", i, err)
+		}
+	}
+}
+
+func TestADelayedMessageIsOnItsQueueWhenItIsDueAndNotBefore(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(store, 0)
+	keeper := delay.NewKeeper(store, q.Move, delay.Options{Now: w.clock})
+	mustEnqueue(t, q, message("orders", "g", "now"), later(w, time.Hour, "orders", "later"), message("orders", "g", "also now"))
+	if err := q.Enqueue(t.Context(), later(w, time.Minute, "orders", "sooner")); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Minute - 1)
+	if _, err := keeper.MoveDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.want(map[string][]string{"ingress.fifo": {"now", "also now"}})
+	due := w.now.Add(1)
+	w.now = w.now.Add(time.Hour)
+	if _, err := keeper.MoveDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.want(map[string][]string{"ingress.fifo": {"now", "also now", "sooner", "later"}})
+	d := w.peek("ingress.fifo")[2]
+	m, _, err := wire.FromQueue(&d, trusting())
+	if err != nil || !m.NotBefore.Equal(due) || !m.Accepted.Equal(due) || m.ID != "id of sooner" {
+		t.Errorf("got %+v (%v), want id of sooner, which is accepted when it is due, at %v", m, err, due)
+	}
+}
+
+func TestAMessageWhoseTimeIsOverIsNotDelayed(t *testing.T) {
+	w := newWorld(t)
+	mustEnqueue(t, w.delayed(memdelay.New(), 0), later(w, 0, "orders", "due"), later(w, -time.Hour, "orders", "overdue"))
+	w.want(map[string][]string{"ingress.fifo": {"due", "overdue"}})
+}
+
+func TestCopiesOfADelayedMessageAreOneItemIfTheirTimesAreTheSame(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(store, 0)
+	mustEnqueue(t, q, later(w, time.Hour, "orders", "a"), later(w, time.Hour, "orders", "a"), later(w, 2*time.Hour, "orders", "a"), later(w, time.Hour, "orders", "b"))
+	if got, _ := store.Stats(t.Context()); got.Waiting != 3 {
+		t.Errorf("%d items wait, want 3: a, a at its other time, and b", got.Waiting)
+	}
+}
+
+func TestAQueueThatDelaysKeepsMessagesUpToItsHorizonInTheStandardQueue(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(store, 15*time.Minute)
+	mustEnqueue(t, q, later(w, 1500*time.Millisecond, "orders", "soon"), later(w, 15*time.Minute, "orders", "horizon"), later(w, 15*time.Minute+1, "orders", "beyond"))
+	w.want(map[string][]string{"ingress": {"soon", "horizon"}})
+	items, err := store.Due(t.Context(), w.now.Add(time.Hour), 10)
+	if err != nil || len(items) != 1 || items[0].Queue != "ingress" || items[0].Message.Body != "beyond" || items[0].Message.Group != "" {
+		t.Errorf("got %+v (%v), want the message beyond, for the standard queue", items, err)
+	}
+	w.now = w.now.Add(1500 * time.Millisecond)
+	if got := w.ready("ingress"); len(got) != 0 {
+		t.Errorf("%q is ready half a second early, want nothing: delays are rounded up", bodies(got))
+	}
+	w.now = w.now.Add(500 * time.Millisecond)
+	if got := w.ready("ingress"); fmt.Sprint(bodies(got)) != "[soon]" {
+		t.Errorf("%q is ready after two seconds, want soon", bodies(got))
+	}
+}
+
+// small is a store that takes small items only.
+type small struct{ *memdelay.Store }
+
+func (s small) Put(ctx context.Context, items []delay.Item) error {
+	for _, item := range items {
+		if item.Message.Size() > 1000 {
+			return fmt.Errorf("put: %w", delay.ErrTooLarge)
+		}
+	}
+	return s.Store.Put(ctx, items)
+}
+
+func TestAMessageThatIsTooLargeToWaitFailsAlone(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	huge, invalid := later(w, time.Hour, "orders", "huge"), later(w, time.Hour, "orders", "invalid")
+	huge.Body, invalid.Body = make([]byte, 1000), make([]byte, queue.MaxLarge)
+	errs := w.delayed(small{store}, 0).EnqueueAll(t.Context(), []record.Message{later(w, time.Hour, "orders", "a"), huge, later(w, time.Hour, "orders", "b"), invalid})
+	if errs[0] != nil || !errors.Is(errs[1], delay.ErrTooLarge) || errs[2] != nil || errs[3] == nil {
+		t.Errorf("got %v, want errors for the second message, which is too large for the store, and for the fourth, which is too large for its queue", errs)
+	}
+	if got, _ := store.Stats(t.Context()); got.Waiting != 2 {
+		t.Errorf("%d items wait, want 2", got.Waiting)
+	}
+}
+
+func TestASystemWithoutAStoreOfDelaysRefusesADelayedMessage(t *testing.T) {
+	w := newWorld(t)
+	if err := w.ways().Enqueue(t.Context(), later(w, time.Hour, "orders", "a")); err == nil {
+		t.Error("got no error, want one")
+	}
+	if errs := w.ways().Move(t.Context(), "another", []queue.Message{{Body: "x"}}); len(errs) != 1 || errs[0] == nil {
+		t.Errorf("an unknown queue: got %v, want one error", errs)
+	}
+	w.want(map[string][]string{})
+}
