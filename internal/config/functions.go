@@ -35,7 +35,7 @@ func ParseFunction(text string) (Function, error) {
 	return f, nil
 }
 
-// functionRule says what a function looks like.
+// functionRule is the rule for the name of a function.
 const functionRule = "must be the name or ARN of a function, such as orders, orders:ALIAS or arn:aws:lambda:REGION:ACCOUNT:function:orders"
 
 // SetFunctions sets the Lambda functions that handle streams, by the names of the streams. It is
