@@ -69,6 +69,9 @@ func (c *Config) SetFunctions(functions map[string]string) error {
 // and to commit, to move dead letters, and to answer.
 const handlerMargin = 4 * time.Second
 
+// functionTimeout is the default timeout of the process function.
+const functionTimeout = 30 * time.Second
+
 // CheckTimeouts returns an error for each handler whose timeout does not fit into that of the
 // function that calls it: the process function, or for a direct stream also the ingest function.
 // Lambda would end the function while the handler may still answer in time.
