@@ -47,8 +47,14 @@ type deployment struct {
 	tables *tables
 }
 
-// newDeployment prepares a deployment under names of its own; it does not start it.
+// newDeployment prepares a deployment of the contract under names of its own; it does not start it.
 func newDeployment(t *testing.T, r *receiver, args ...string) *deployment {
+	t.Helper()
+	return newDeploymentOf(t, r, func(queue string) string { return contractTo(t, r.url, queue) }, args...)
+}
+
+// newDeploymentOf prepares a deployment of a configuration, which may send to a queue.
+func newDeploymentOf(t *testing.T, r *receiver, configuration func(queue string) string, args ...string) *deployment {
 	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
@@ -62,7 +68,7 @@ func newDeployment(t *testing.T, r *receiver, args ...string) *deployment {
 	t.Cleanup(func() { must(t, d.remove(context.WithoutCancel(t.Context()))) })
 	_, err = d.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(d.name + ".fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
 	must(t, err)
-	d.server = newHost(t, contractTo(t, r.url, d.name+".fifo"))
+	d.server = newHost(t, configuration(d.name+".fifo"))
 	d.args = append([]string{"--functions", folder, "--name", d.name}, args...)
 	d.env = []string{r.env()}
 	return d
