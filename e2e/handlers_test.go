@@ -337,7 +337,7 @@ func childrenOf(pid int) (children []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range lists {
 		text, _ := os.ReadFile(path) // the process may have ended
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				children = append(children, child)
 			}
