@@ -61,7 +61,7 @@ func pythonPackage(t *testing.T) []string {
 	return []string{"PYTHONPATH=" + path, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
-// A handlerExample is what the handlers of a stream do, in any language.
+// A handlerExample is a load for a stream, and the check of its results, for handlers in any language.
 type handlerExample struct {
 	stream string
 	// load returns the operations of all clients. Keys are different.
@@ -287,7 +287,8 @@ func (h *handled) judge(t *testing.T) {
 	v.report(t)
 }
 
-// killHandler kills the handler at random moments of the load, and restarts it if once dev does not.
+// killHandler kills the handler at random moments of the load, and restarts it if once dev
+// does not.
 func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
 	done := make(chan error, 1)
 	due := moments(random, handlerKills, load)

@@ -3,7 +3,7 @@
 #
 #   handlers/python/test.sh          needs Python 3.11 or later; tests on 3.9 and 3.10 too, if they are there
 #
-# What it installs is pinned, and in .tools/handlers-python. PACKAGES is a folder to keep the built packages in.
+# What it installs is pinned, and in .tools/handlers-python. PACKAGES is a folder that the built packages are copied into.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../..
@@ -11,7 +11,7 @@ source "$root/localstack/python.sh"
 tools=$root/.tools/handlers-python
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-packages=${PACKAGES:-$temporary/packages}
+packages=$temporary/packages
 
 mkdir -p "$root/.tools" "$packages"
 environment "$tools" requirements.txt 3.13 3.12 3.11
@@ -41,3 +41,4 @@ done
 cp test/program.py "$temporary"
 (cd "$temporary" && mypy --strict --no-error-summary --cache-dir "$tools/mypy" --python-executable "$temporary/user/bin/python" program.py)
 echo "$(basename "$wheel") installs, and its types are found"
+[ -z "${PACKAGES:-}" ] || { mkdir -p "$PACKAGES" && cp "$packages"/* "$PACKAGES"; }
