@@ -131,7 +131,7 @@ func TestAnAttemptThatUsesTimeWronglyFailsWithAClearError(t *testing.T) {
 		`set timer "t": a delay of 8761h0m0s: at most 365 days`:            func(a *once.Attempt[int]) { a.SetTimer("t", 8761*time.Hour, once.Text("")) },
 		`set timer "": the name of a timer must not be empty`:              func(a *once.Attempt[int]) { a.SetTimer("", time.Hour, once.Text("")) },
 		`cancel timer "": the name of a timer must not be empty`:           func(a *once.Attempt[int]) { a.Cancel("") },
-		`send to "other": no such destination`:                func(a *once.Attempt[int]) { a.SendAfter("other", time.Hour, once.Text("")) },
+		`send to "other": no such destination`:                             func(a *once.Attempt[int]) { a.SendAfter("other", time.Hour, once.Text("")) },
 	} {
 		sys := oncetest.New("log")
 		once.Handle(sys.System, "s", func(_ context.Context, a *once.Attempt[int], _ once.Message) error {
