@@ -37,7 +37,7 @@ func TestPiecesThatAreNotPaidAreReleasedAfter15Minutes(t *testing.T) {
 	advance(t, sys, 15*time.Minute)
 	answered(t, sys, "payment-1", `{"Order":"order-1","Paid":true}`, `{"Reason":"not reserved"}`)
 	answered(t, sys, "delivery-2", `{"Add":1}`, `{"OnHand":11,"Reserved":{}}`)
-	if sent := sys.Sent("shop"); len(sent) != 1 || string(sent[0].Body) != `{"Order":"order-1","Pieces":3}` {
+	if sent := sys.Sent("shop"); len(sent) != 1 || sent[0].Body != `{"Order":"order-1","Pieces":3}` {
 		t.Errorf("the shop got %+v, want the release of order-1", sent)
 	}
 }
