@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -56,6 +57,51 @@ func (a *Attempt[S]) SendTo(destination, group string, body Body) {
 		To: []string{destination}, Group: group,
 		ContentType: body.contentType, Headers: body.headers, Body: body.data, DependsOn: body.dependsOn,
 	})
+}
+
+// SendAfter is [Attempt.Send] after a delay, which counts from the run of the handler: the effect is
+// published at that time under the same identity, also if the system is restarted in between. Later
+// effects are published before it, and it takes no number of a destination that numbers its
+// messages. 0 is now; the attempt fails if the delay is negative or longer than a year, or if the
+// destination is a stream ordered by numbers.
+func (a *Attempt[S]) SendAfter(destination string, after time.Duration, body Body) {
+	err := a.sendable(destination, body)
+	if err == nil && after > 0 && len(body.dependsOn) > 0 {
+		err = errors.New("a delayed message can't depend on others")
+	}
+	if err == nil {
+		err = a.inner.SendAfter(record.Effect{
+			To: []string{destination}, ContentType: body.contentType, Headers: body.headers, Body: body.data, DependsOn: body.dependsOn,
+		}, after)
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("send to %q after %s: %w", destination, after, err))
+	}
+}
+
+// SetTimer sets a timer of the group: after the delay, its handler gets a message with this body and
+// with the name in [Message.Timer]. It replaces the timer of that name, if the group has one. The
+// message is processed once, and not if a commit has cancelled or replaced the timer before.
+//
+// The delay counts from the run of the handler, and is at most a year. A group has at most 1,000
+// timers. If that is exceeded, if the name is empty or longer than 256 bytes, or if the handler is
+// [Stateless], the attempt fails. The end of the group's log cancels its timers.
+func (a *Attempt[S]) SetTimer(name string, after time.Duration, body Body) {
+	err := body.check(MaxBody)
+	if err == nil {
+		err = a.inner.SetTimer(name, after, record.Effect{ContentType: body.contentType, Headers: body.headers, Body: body.data})
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("set timer %q: %w", name, err))
+	}
+}
+
+// Cancel cancels the timer of that name, if the group has one. As soon as the attempt is committed,
+// its message is not processed any more, also if it was delivered already.
+func (a *Attempt[S]) Cancel(name string) {
+	if err := a.inner.CancelTimer(name); err != nil {
+		a.fail(fmt.Errorf("cancel timer %q: %w", name, err))
+	}
 }
 
 func (a *Attempt[S]) sendable(destination string, body Body) error {

@@ -12,6 +12,9 @@
 //     They remember that a message is done, and its reply.
 //   - [Middleware] does the same for an [net/http.Handler], by the Idempotency-Key header field.
 //
+// An attempt can also act later: [Attempt.SendAfter] delays an effect, and [Attempt.SetTimer] and
+// [Attempt.Cancel] set and cancel timers of the group, whose messages its handler gets.
+//
 // # Errors
 //
 // A duplicate is an [Outcome], not an error. An error says that a message is not done:

@@ -55,7 +55,12 @@ type Message struct {
 	// Body is at most [MaxBody] bytes. A handler must not change it.
 	Body []byte
 
-	// Accepted is when the HTTP API or the queue accepted the message. Try is how often the queue
+	// Timer is the name of the timer of the group whose message this is; empty for other messages.
+	// See [Attempt.SetTimer]. It is set for handlers, and ignored in a message that is sent.
+	Timer string
+
+	// Accepted is when the HTTP API or the queue accepted the message; for that of a timer, when it
+	// was due. Try is how often the queue
 	// has delivered it, 1 for the first time; it may be higher than the number of runs, because a
 	// message behind a failing one of its group is delivered with it and does not run. Both are set
 	// for handlers, and ignored in a message that is sent.
@@ -86,6 +91,6 @@ func public(m *record.Message) Message {
 		Principal: m.Principal, Stream: m.Stream, ID: m.Identity(), Group: m.GroupName(),
 		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, Via: m.Via, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
-		Accepted: m.Accepted, Try: max(m.Try, 1),
+		Timer: m.Timer, Accepted: m.Accepted, Try: max(m.Try, 1),
 	}
 }

@@ -66,7 +66,7 @@ func pythonPackage(t *testing.T, _ string) []string {
 	return []string{"PYTHONPATH=" + path, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
-// A handlerExample is what the handlers of a stream do, in any language.
+// A handlerExample is a load for a stream, and the check of its results, for handlers in any language.
 type handlerExample struct {
 	stream string
 	// load returns the operations of all clients. Keys are different.
@@ -292,7 +292,8 @@ func (h *handled) judge(t *testing.T) {
 	v.report(t)
 }
 
-// killHandler kills the handler at random moments of the load, and restarts it if once dev does not.
+// killHandler kills the handler at random moments of the load, and restarts it if once dev
+// does not.
 func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
 	done := make(chan error, 1)
 	due := moments(random, handlerKills, load)
@@ -342,7 +343,7 @@ func childrenOf(pid int) (children []int) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, path := range lists {
 		text, _ := os.ReadFile(path) // the process may have ended
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				children = append(children, child)
 			}

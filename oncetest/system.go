@@ -29,14 +29,19 @@ type System struct {
 }
 
 // New opens a system with these destinations. It need not be closed.
+//
+// The clock of the system stands at the time of New, in whole milliseconds, and moves only by
+// [System.Advance].
 func New(destinations ...string) *System {
-	return open(&backend{memory: &memory{
-		store:        memstore.New(time.Now), //nolint:forbidigo // the one default clock
+	m := &memory{
+		now:          time.Now().Truncate(time.Millisecond).UTC(), //nolint:forbidigo // the one default clock
 		destinations: destinations,
 		sent:         map[string][]Effect{},
 		staged:       map[string][]byte{},
 		blobs:        map[string][]byte{},
-	}})
+	}
+	m.store = memstore.New(m.clock)
+	return open(&backend{memory: m})
 }
 
 // Restart returns a system on the same memory, without its streams and handlers, as if another
@@ -109,6 +114,8 @@ type memory struct {
 	destinations []string
 
 	mu        sync.Mutex
+	now       time.Time
+	delayed   []record.Delayed
 	triggered []record.GroupKey
 	sent      map[string][]Effect
 	staged    map[string][]byte
@@ -116,7 +123,7 @@ type memory struct {
 }
 
 func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
-	cfg := dedup.Config{Store: b.store, Queues: b, Blobs: b, Large: true, Senders: map[string]record.Sender{}}
+	cfg := dedup.Config{Store: b.store, Now: b.clock, Queues: b, Blobs: b, Large: true, Senders: map[string]record.Sender{}}
 	for _, name := range b.destinations {
 		cfg.Senders[name] = sender{b, name}
 	}
@@ -196,7 +203,6 @@ var errNoQueue = errors.New("a system in memory has no queues")
 
 func (b *backend) Return(context.Context, []record.Message) error     { return errNoQueue }
 func (b *backend) DeadLetter(context.Context, []record.Refused) error { return errNoQueue }
-func (b *backend) Delay(context.Context, []record.Delayed) error      { return errNoQueue }
 
 // A sender records the deliveries to one destination.
 type sender struct {

@@ -3,7 +3,7 @@
 #
 #   handlers/python/test.sh          needs Python 3.11 or later; tests on 3.9 and 3.10 too, if they are there
 #
-# What it installs is pinned, and in .tools/handlers-python. PACKAGES is a folder to keep the built packages in.
+# What it installs is pinned, and in .tools/handlers-python. PACKAGES is a folder that the built packages are copied into.
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD/../..
@@ -11,7 +11,7 @@ source "$root/localstack/python.sh"
 tools=$root/.tools/handlers-python
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-packages=${PACKAGES:-$temporary/packages}
+packages=$temporary/packages
 
 mkdir -p "$root/.tools" "$packages"
 environment "$tools" requirements.txt 3.13 3.12 3.11
@@ -35,9 +35,12 @@ installed=$("$temporary/user/bin/python" -c 'import sysconfig; print(sysconfig.g
 python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --target "$installed" "$wheel"
 for version in "$(interpreter 3.9 3.10 3.11 3.12 3.13)" "$temporary/user/bin/python"; do
 	PYTHONPATH=$installed "$version" -W error -m unittest discover -s test >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
-	(cd "$root/examples/stock/python" && PYTHONPATH=$installed "$version" -W error -m unittest) >"$temporary/example" 2>&1 || { cat "$temporary/example"; exit 1; }
+	for example in stock reservations; do
+		(cd "$root/examples/$example/python" && PYTHONPATH=$installed "$version" -W error -m unittest) >"$temporary/example" 2>&1 || { cat "$temporary/example"; exit 1; }
+	done
 	echo "$("$version" --version): $(grep '^Ran' "$temporary/log")"
 done
 cp test/program.py "$temporary"
 (cd "$temporary" && mypy --strict --no-error-summary --cache-dir "$tools/mypy" --python-executable "$temporary/user/bin/python" program.py)
 echo "$(basename "$wheel") installs, and its types are found"
+[ -z "${PACKAGES:-}" ] || { mkdir -p "$PACKAGES" && cp "$packages"/* "$PACKAGES"; }

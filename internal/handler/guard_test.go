@@ -181,6 +181,27 @@ func TestEffectsOfAMessageKeepItsTrace(t *testing.T) {
 	}
 }
 
+func TestAnAnswerDelaysEffectsAndChangesTimers(t *testing.T) {
+	text := `{"messages":[{"id":"a","effects":[{"to":"x","after":"7d"},{"timer":"late","after":"15m","body":1},{"cancel":"early"}]}]}`
+	h := handler.New(fake(func(context.Context) ([]byte, error) { return []byte(text), nil }), handler.Options{Stream: "s", Destinations: []string{"x"}})
+	b := one()
+	b.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := h.Handle(t.Context(), b); err != nil {
+		t.Fatal("the answer must be taken:", err)
+	}
+	a := b.Answers()[0].Attempt
+	if e := a.Effects(); len(e) == 0 || e[0].To[0] != "x" || !e[0].NotBefore.Equal(b.Now.AddDate(0, 0, 7)) {
+		t.Errorf("the effects are %+v, want the first one to x after 7 days", e)
+	}
+	timers := a.Timers()
+	if len(timers) != 2 || timers[0].Name != "late" || timers[1].Name != "early" || timers[1].Effect != nil {
+		t.Fatalf("the timers are %+v, want late set and early cancelled", timers)
+	}
+	if set := timers[0].Effect; !set.NotBefore.Equal(b.Now.Add(15*time.Minute)) || string(set.Body) != "1" {
+		t.Errorf("the timer is %+v, want the body 1 after 15 minutes", set)
+	}
+}
+
 func TestALargeBatchIsAskedInParts(t *testing.T) {
 	h := handler.New(fake(func(context.Context) ([]byte, error) { return []byte(`{"messages":[{"id":"0"},{"id":"1"}]}`), nil }), handler.Options{Stream: "s"})
 	b := one()

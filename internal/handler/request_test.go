@@ -27,17 +27,18 @@ func TestARequestHasTheStateAndWhatIsNotEmpty(t *testing.T) {
 		message(t, record.Message{Source: "s", Epoch: 1, Sequence: 7, ContentType: "text/plain", Body: []byte("hé")}),
 		message(t, record.Message{ID: "c", ContentType: "application/json", Body: []byte("no JSON"), Headers: map[string]string{"X": "y"}}),
 		message(t, record.Message{ID: "d", Body: []byte{0xff}}),
+		message(t, record.Message{ID: "e", Group: "g", Timer: "late", TimerNumber: 4}),
 	}}
 	text, ids, err := r.Encode()
 	want := `{"stream":"orders","group":"g","version":3,"attempt":"x","state":null,"messages":[` +
 		`{"id":"a","try":2,"accepted":"2026-11-27T11:00:00Z","content_type":"application/json","body":{"a":"<&>"}},` +
 		`{"id":"s/1/7","try":1,"content_type":"text/plain","source":"s","epoch":1,"sequence":7,"body":"hé"},` +
 		`{"id":"c","try":1,"content_type":"application/json","headers":{"X":"y"},"body":"no JSON"},` +
-		`{"id":"d","try":1,"body_base64":"/w=="}]}`
+		`{"id":"d","try":1,"body_base64":"/w=="},{"id":"e","try":1,"timer":"late"}]}`
 	if err != nil || string(text) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
 	}
-	if strings.Join(ids, " ") != "a s/1/7 c d" {
+	if strings.Join(ids, " ") != "a s/1/7 c d e" {
 		t.Errorf("ids %q, want those of all messages", ids)
 	}
 }

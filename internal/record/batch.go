@@ -57,7 +57,8 @@ type Batch struct {
 	State []byte
 	// Log is the end of the group's log at Version.
 	Log Log
-	// Now and NoTimers are those of the attempts, see [Attempt].
+	// Now is when the call began: delayed effects and timers count from it. It and NoTimers are
+	// those of the attempts, see [Attempt].
 	Now      time.Time
 	NoTimers error
 	// Messages are the messages, in their order. There is at least one.

@@ -246,6 +246,8 @@ class TestAttempt(unittest.TestCase):
             lambda: a.send(7),  # type: ignore[arg-type]
             lambda: a.send("mail", group=""),
             lambda: a.send("mail", after="soon"),
+            lambda: a.send("mail", after=""),
+            lambda: a.send("mail", after="1h1d"),
             lambda: a.send("mail", after=timedelta(0)),
             lambda: a.send("mail", after=15),  # type: ignore[arg-type]
             lambda: a.send("mail", {1, 2}),

@@ -137,7 +137,11 @@ def _duration(after: After) -> str:
         if milliseconds <= 0:
             raise ValueError("after must be positive")
         return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
-    if not isinstance(after, str) or not re.fullmatch(r"(\d+(\.\d+)?(d|h|ms|m|s))+", after):
+    if (
+        not isinstance(after, str)
+        or not after
+        or not re.fullmatch(r"(\d+d)?(\d+(\.\d+)?(h|ms|m|s))*", after)
+    ):
         raise ValueError(f'after must be a timedelta or a text such as "15m", not {after!r}')
     return after
 
