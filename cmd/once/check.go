@@ -20,8 +20,33 @@ type checked struct {
 	Streams      map[string]config.Stream      `json:"streams,omitempty"`
 	Destinations map[string]config.Destination `json:"destinations,omitempty"`
 	Handlers     map[string]config.Handler     `json:"handlers,omitempty"`
+	Schedules    map[string]checkedSchedule    `json:"schedules,omitempty"`
 	Warnings     []string                      `json:"warnings"`
 	Problems     []config.Problem              `json:"problems"`
+}
+
+// A checkedSchedule is a schedule with its next times.
+type checkedSchedule struct {
+	config.Schedule
+	Next []time.Time `json:"next"`
+}
+
+// shownTimes is how many times of a schedule check shows.
+const shownTimes = 3
+
+// scheduled returns the schedules with their times after now.
+func scheduled(c *config.Config, now time.Time) map[string]checkedSchedule {
+	out := map[string]checkedSchedule{}
+	for _, name := range c.ScheduleNames() {
+		s := c.Schedules[name].Settings(name)
+		table, _ := s.Timetable() // it was read before
+		x := checkedSchedule{c.Schedules[name], []time.Time{}}
+		for next := table.Next(now); !next.IsZero() && len(x.Next) < shownTimes; next = table.Next(next) {
+			x.Next = append(x.Next, next)
+		}
+		out[name] = x
+	}
+	return out
 }
 
 func (a *app) check() *cobra.Command {
@@ -32,7 +57,7 @@ func (a *app) check() *cobra.Command {
 standard error warnings about settings that are allowed but probably not intended. Warnings do not change the exit code.
 
 LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
-"default" is the value in the documentation, and - that the stream has none.
+"default" is the value in the documentation, and - that the stream has none. NEXT TIMES are the next times of a schedule, in UTC.
 
 With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, whether
 its functions run with the same configuration, and whether each source of it has a queue. It exits with 1 if a check failed, and with 5 if a check could not be made.
@@ -80,7 +105,7 @@ With --stack check only reads.`,
 		}
 		warnings = append(warnings, c.ServerWarnings()...)
 		if *asJSON {
-			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, warnings, []config.Problem{}})
+			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, scheduled(c.Config, time.Now()), warnings, []config.Problem{}})
 		}
 		for _, w := range warnings {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
@@ -102,6 +127,9 @@ func (a *app) summary(c configured) error {
 	}
 	if n := len(c.Restores); n > 0 {
 		_, _ = fmt.Fprintf(a.out, "\n%s, the last at %s\n", plural(n, "restore"), c.Restores[n-1].Format(time.RFC3339))
+	}
+	if err := a.summarizeSchedules(c.Config); err != nil {
+		return err
 	}
 	rows = [][]string{{"", ""}, {"DESTINATION", "KIND", "TARGET"}}
 	for _, name := range c.DestinationNames() {
@@ -133,6 +161,24 @@ func (a *app) handlers(c configured) error {
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name].WithDefaults()
 		rows = append(rows, []string{name, string(h.Kind()), visibleHandler(h), h.Timeout.String(), strconv.Itoa(h.Batch), strconv.Itoa(h.Concurrency)})
+	}
+	return table(a.out, rows)
+}
+
+// summarizeSchedules prints the schedules with their next times.
+func (a *app) summarizeSchedules(c *config.Config) error {
+	if len(c.Schedules) == 0 {
+		return nil
+	}
+	rows := [][]string{{"", ""}, {"SCHEDULE", "CRON", "TIMEZONE", "STREAM", "NEXT TIMES"}}
+	found := scheduled(c, time.Now())
+	for _, name := range c.ScheduleNames() {
+		x := found[name]
+		var next []string
+		for _, at := range x.Next {
+			next = append(next, at.Format(time.RFC3339))
+		}
+		rows = append(rows, []string{name, x.Cron, cmp.Or(x.Timezone, "UTC"), x.Stream, strings.Join(next, ", ")})
 	}
 	return table(a.out, rows)
 }

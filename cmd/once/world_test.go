@@ -23,6 +23,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	wire "github.com/effectively-once/once/internal/front/batch"
+	"github.com/effectively-once/once/internal/schedule"
 )
 
 var update = flag.Bool("update", false, "write what comes out to testdata")
@@ -381,6 +382,18 @@ func (c *cannedFolder) Drop(_ context.Context, o admin.DropOptions) (admin.DropI
 	letters := c.letter(admin.DeadLettersOptions{ID: o.ID})
 	c.dropped = true
 	return admin.DropInfo{Dropped: len(letters), Letters: append([]admin.DeadLetter{}, letters...)}, nil
+}
+
+func (c *cannedFolder) Schedules(context.Context) ([]schedule.Info, error) {
+	at, sent := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC), time.Date(2026, 2, 28, 2, 0, 1, 0, time.UTC)
+	last := at.AddDate(0, 0, -1)
+	return []schedule.Info{
+		{Schedule: "hourly", Cron: "@hourly", Timezone: "UTC", Stream: "orders", Group: "hourly", State: schedule.StateNew, Next: &at},
+		{
+			Schedule: "nightly", Cron: "0 3 * * *", Timezone: "Europe/Berlin", Stream: "orders", Group: "all", State: schedule.StateWaiting,
+			Next: &at, Last: &last, Sent: &sent, ID: "nightly/2026-02-28T02:00:00Z", Missed: 2,
+		},
+	}, nil
 }
 
 func (c *cannedFolder) Skip(_ context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {

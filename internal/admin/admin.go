@@ -21,6 +21,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/effectively-once/once/internal/schedule"
 )
 
 // SocketName is the socket's file name within the data folder.
@@ -62,6 +64,8 @@ type Admin interface {
 	// If the effect is not pending, it returns [ErrNotFound]. After another error the effect may be
 	// a dead letter already; repeating Skip is safe.
 	Skip(ctx context.Context, options SkipOptions) (SkipInfo, error)
+	// Schedules lists the configured schedules by name, with their next and last times.
+	Schedules(ctx context.Context) ([]schedule.Info, error)
 }
 
 // A Backuper is an Admin of a data folder, which can be copied.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/schedule"
 )
 
 // canned answers every request with its own fields and records the request.
@@ -24,6 +25,7 @@ type canned struct {
 	groups  []admin.GroupInfo
 	message admin.MessageInfo
 	letters []admin.DeadLetter
+	times   []schedule.Info
 	err     error
 	asked   any
 }
@@ -81,6 +83,8 @@ func (c *canned) Skip(_ context.Context, o admin.SkipOptions) (admin.SkipInfo, e
 	return admin.SkipInfo{Destinations: []string{"shop"}}, c.err
 }
 
+func (c *canned) Schedules(context.Context) ([]schedule.Info, error) { return c.times, c.err }
+
 func serve(t *testing.T, a admin.Admin) *admin.Client {
 	t.Helper()
 	t.Chdir(t.TempDir()) // the path of the temporary folder may be too long for a socket
@@ -117,6 +121,7 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 		},
 		letters: []admin.DeadLetter{{Queue: "dead", Reason: "unknown", Stream: "chat", ID: "x", Sent: since, MessageID: "m"}},
 	}
+	c.times = []schedule.Info{{Schedule: "nightly", Cron: "0 3 * * *", Timezone: "UTC", Stream: "chat", Group: "g", State: schedule.StateWaiting, Next: &since, Missed: 3}}
 	c.letters[0].Content = &admin.Content{Headers: map[string]string{"a": "b"}}
 	c.letters[0].Content.SetBody([]byte("text"), 3)
 	client := serve(t, c)
@@ -155,6 +160,8 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 	skip := admin.SkipOptions{Stream: "chat", Group: "a/b ?&", Number: 1<<64 - 1}
 	skipped, err := client.Skip(ctx, skip)
 	same(c.asked, skip, skipped, admin.SkipInfo{Destinations: []string{"shop"}}, err)
+	schedules, err := client.Schedules(ctx)
+	same(nil, nil, schedules, c.times, err)
 	swept, err := client.Sweep(ctx)
 	same(nil, nil, swept, admin.SweepInfo{Groups: 3, Finished: 1}, err)
 }

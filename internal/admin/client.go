@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/schedule"
 )
 
 // Client is an Admin that calls a server: through a unix socket, or on another machine.
@@ -48,6 +50,11 @@ func (c *Client) Close() error {
 // Stats implements [Admin].
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	return ask[Stats](ctx, c, http.MethodGet, "/stats", nil)
+}
+
+// Schedules implements [Admin].
+func (c *Client) Schedules(ctx context.Context) ([]schedule.Info, error) {
+	return ask[[]schedule.Info](ctx, c, http.MethodGet, "/schedules", nil)
 }
 
 // Groups implements [Admin].

@@ -40,6 +40,7 @@ func handler(a Admin, bounded limits) http.Handler {
 	mux.Handle("POST /redrive", answer([]string{"queue", "stream", "reason", "id", "max"}, func(r *http.Request) (any, error) { return redrive(a, r) }))
 	mux.Handle("POST /drop", answer([]string{"queue", "stream", "reason", "id", "until", "message_id", "by"}, func(r *http.Request) (any, error) { return drop(a, r) }))
 	mux.Handle("POST /skip", answer([]string{"stream", "group", "number"}, func(r *http.Request) (any, error) { return skip(a, r) }))
+	mux.Handle("GET /schedules", answer(nil, func(r *http.Request) (any, error) { return listed(a.Schedules(r.Context())) }))
 	if b, ok := a.(Backuper); ok {
 		mux.Handle("POST /backup", answer([]string{"dir"}, func(r *http.Request) (any, error) { return backUp(b, r) }))
 	}

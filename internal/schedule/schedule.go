@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
@@ -46,6 +47,16 @@ func (s *Schedule) Timetable() (Timetable, error) {
 
 // ID returns the id of the tick at a time.
 func (s *Schedule) ID(tick time.Time) string { return s.Name + "/" + tick.UTC().Format(time.RFC3339) }
+
+// IsID reports whether an id has the form of a tick's id.
+func IsID(id string) bool {
+	i := strings.LastIndexByte(id, '/')
+	if i < 0 {
+		return false
+	}
+	_, err := time.Parse(time.RFC3339, id[i+1:])
+	return err == nil
+}
 
 // Message returns the tick at a time.
 func (s *Schedule) Message(tick time.Time) record.Message {

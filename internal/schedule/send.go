@@ -31,13 +31,16 @@ type Store interface {
 	Commit(ctx context.Context, c record.Commit) error
 }
 
-// Config configures schedules. All fields but Log are required.
+// Config configures schedules. All fields but Ahead and Log are required.
 type Config struct {
 	Schedules []Schedule
 	Store     Store
 	Engine    Engine
 	Queue     Queue
-	Now       func() time.Time
+	// Ahead is how long before its time a tick is put on the queue, which delivers it at its time.
+	// Defaults to 0.
+	Ahead time.Duration
+	Now   func() time.Time
 	// NewID makes unique names for writes.
 	NewID func() string
 	// Log defaults to discarding.
@@ -144,8 +147,11 @@ func (s *Schedules) step(ctx context.Context, x *timed, g *record.Group) (next t
 		return time.Time{}, s.adopt(ctx, x, g, &st, now)
 	}
 	tick := x.table.Latest(st.Through, now)
-	if tick.IsZero() {
-		return s.idle(x, &st, now), nil
+	if tick.IsZero() { // none was missed
+		tick = s.following(x, &st, now)
+		if due := tick.Add(-s.cfg.Ahead); due.After(now) {
+			return due, nil
+		}
 	}
 	return time.Time{}, s.begin(ctx, x, g, &st, tick, now)
 }
@@ -156,9 +162,9 @@ const steps = time.Minute
 // far is a time after which no process waits: the timetable has no further time.
 func far(now time.Time) time.Time { return now.AddDate(searchYears, 0, 0) }
 
-// idle returns the time of the next tick.
-func (s *Schedules) idle(x *timed, st *state, now time.Time) time.Time {
-	if st.Through.After(now.Add(steps)) {
+// following returns the time of the next tick.
+func (s *Schedules) following(x *timed, st *state, now time.Time) time.Time {
+	if st.Through.After(now.Add(s.cfg.Ahead + steps)) {
 		s.cfg.Log.Warn("the clock is behind the last tick of a schedule, which sends nothing until then", "schedule", x.Name, "last", st.Through)
 	}
 	if next := x.table.Next(st.Through); !next.IsZero() {
@@ -189,7 +195,7 @@ const missedLimit = 100_000
 func (s *Schedules) begin(ctx context.Context, x *timed, g *record.Group, st *state, tick, now time.Time) error {
 	missed := x.table.Count(st.Through, tick, missedLimit)
 	m := x.Message(tick)
-	st.Begun = &begun{Tick: tick, Accepted: now, Stream: m.Stream, Group: m.Group, ContentType: m.ContentType, Body: m.Body}
+	st.Begun = &begun{Tick: tick, Accepted: latest(now, tick), Ahead: tick.After(now), Stream: m.Stream, Group: m.Group, ContentType: m.ContentType, Body: m.Body}
 	st.Missed += uint64(missed) //nolint:gosec // not negative
 	if err := s.write(ctx, x, g, st); err != nil {
 		return err

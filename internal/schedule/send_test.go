@@ -31,6 +31,7 @@ type world struct {
 	runs  []string
 	dead  []string
 	log   bytes.Buffer
+	ahead time.Duration
 	ids   int
 	// fault is called before each call of a port, with its name, and after it.
 	fault func(call string, after bool) error
@@ -117,7 +118,7 @@ var nightly = Schedule{Name: "nightly", Cron: "0 3 * * *", Stream: "reports", Co
 
 func (w *world) schedules(list ...Schedule) *Schedules {
 	s, err := New(Config{
-		Schedules: list, Store: ports{w}, Engine: ports{w}, Queue: ports{w}, Now: w.clock, NewID: w.id,
+		Schedules: list, Store: ports{w}, Engine: ports{w}, Queue: ports{w}, Ahead: w.ahead, Now: w.clock, NewID: w.id,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
@@ -198,6 +199,35 @@ func TestATickIsTheWholeMessage(t *testing.T) {
 		Principal: "~schedule", Stream: "reports", ID: "nightly/2026-11-28T01:30:00Z", Group: "all", ContentType: "text/plain", Body: []byte("go"), Accepted: w.now,
 		Headers: map[string]string{"Schedule": "nightly", "Scheduled-For": "2026-11-28T01:30:00Z"},
 	}})
+}
+
+func TestATickThatIsDueSoonIsPutOnTheQueueWithItsTime(t *testing.T) {
+	w := newWorld(t, "2026-11-27T12:00:00Z", reports)
+	x := nightly
+	x.Cron = "* * * * *"
+	w.ahead = 2 * time.Minute
+	if _, err := w.schedules(x).Send(t.Context()); err != nil { // the schedule begins
+		t.Fatal(err)
+	}
+	w.queue, w.now = nil, at("2026-11-27T12:05:10Z")
+	next, err := w.schedules(x).Send(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "next", next, at("2026-11-27T12:06:00Z"))
+	var got []string
+	for _, m := range w.queue {
+		text := m.ID + " accepted " + m.Accepted.Format(time.TimeOnly)
+		if !m.NotBefore.IsZero() {
+			text += " for " + m.NotBefore.Format(time.TimeOnly)
+		}
+		got = append(got, text)
+	}
+	equal(t, "messages", got, []string{
+		"nightly/2026-11-27T12:05:00Z accepted 12:05:10", // the latest of those that were missed
+		"nightly/2026-11-27T12:06:00Z accepted 12:06:00 for 12:06:00",
+		"nightly/2026-11-27T12:07:00Z accepted 12:07:00 for 12:07:00",
+	})
 }
 
 func TestOfTheTimesThatWereMissedTheLatestIsSentLate(t *testing.T) {

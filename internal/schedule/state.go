@@ -31,12 +31,14 @@ type state struct {
 
 // A begun tick is the time and the whole message: each copy of it is the same.
 type begun struct {
-	Tick        time.Time `json:"tick"`
-	Accepted    time.Time `json:"accepted"`
-	Stream      string    `json:"stream"`
-	Group       string    `json:"group"`
-	ContentType string    `json:"content_type,omitempty"`
-	Body        []byte    `json:"body,omitempty"`
+	Tick     time.Time `json:"tick"`
+	Accepted time.Time `json:"accepted"`
+	// Ahead says that the tick was begun before its time: the queue delays it.
+	Ahead       bool   `json:"ahead,omitempty"`
+	Stream      string `json:"stream"`
+	Group       string `json:"group"`
+	ContentType string `json:"content_type,omitempty"`
+	Body        []byte `json:"body,omitempty"`
 }
 
 // message returns the message of a tick that was begun.
@@ -44,6 +46,9 @@ func (b *begun) message(name string) record.Message {
 	s := Schedule{Name: name, Stream: b.Stream, Group: b.Group, ContentType: b.ContentType, Body: b.Body}
 	m := s.Message(b.Tick)
 	m.Accepted = b.Accepted
+	if b.Ahead {
+		m.NotBefore = b.Tick
+	}
 	return m
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/schedule"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -131,6 +132,9 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 	principals, err := s.principals(ctx)
 	if err != nil {
 		return admin.MessageInfo{}, err
+	}
+	if schedule.IsID(id) && s.options.Principal == nil {
+		principals = append(principals, schedule.Principal)
 	}
 	for _, principal := range principals {
 		info, err := s.message(ctx, record.Message{Principal: principal, Stream: stream, ID: id})

@@ -191,8 +191,9 @@ type System struct {
 
 	declared   []system.Stream
 	generation atomic.Pointer[generation]
-	engine     live       // of the present generation
-	changing   sync.Mutex // held by Reconfigure
+	engine     live          // of the present generation
+	changing   sync.Mutex    // held by Reconfigure
+	replaced   chan struct{} // gets a value when the generation was replaced
 
 	opening sync.Mutex // for files
 	files   []*file.Sender
@@ -239,7 +240,7 @@ func Open(options Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{options: options, db: db, waiting: system.NewWaiting(), stdout: file.NewStdout(options.Stdout), draining: make(chan struct{})}
+	s := &System{options: options, db: db, waiting: system.NewWaiting(), stdout: file.NewStdout(options.Stdout), draining: make(chan struct{}), replaced: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -12,6 +12,7 @@ import (
 	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/schedule"
 	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
@@ -21,13 +22,14 @@ import (
 // Calls that began with the one before end with it: both work on the same store and the same
 // queues, as two workers of a deployed system do.
 type generation struct {
-	config   *config.Config
-	pipeline *pipeline.Pipeline
-	door     *pipeline.Queues // for callers that must get no answer before the message is durable
-	process  *process.Handler
-	publish  queue.Handler
-	sessions *session.Sessions
-	line     line
+	config    *config.Config
+	pipeline  *pipeline.Pipeline
+	door      *pipeline.Queues // for callers that must get no answer before the message is durable
+	process   *process.Handler
+	publish   queue.Handler
+	sessions  *session.Sessions
+	schedules *schedule.Schedules
+	line      line
 }
 
 // newGeneration makes the parts for a configuration. before is the generation that it will replace,
@@ -55,6 +57,9 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 		sessions.Before = before.sessions
 	}
 	g.sessions = p.Sessions(s.store, g.door, sessions)
+	if g.schedules, err = p.Schedules(s.store, durable{live{s}, s}, liveQueue{s}, 0); err != nil {
+		return nil, err
+	}
 	g.line = s.line(p)
 	return g, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/schedule"
 )
 
 const (
@@ -29,7 +30,11 @@ func (s *System) QuickMessage(ctx context.Context, stream, id string) (admin.Mes
 	}
 	m := record.Message{Stream: stream, ID: id}
 	info, err := s.message(ctx, m)
-	for _, m.Principal = range s.principals() {
+	principals := s.principals()
+	if schedule.IsID(id) {
+		principals = append(principals, schedule.Principal)
+	}
+	for _, m.Principal = range principals {
 		if !errors.Is(err, admin.ErrNotFound) {
 			break
 		}

@@ -50,6 +50,10 @@ func (s *System) Reconfigure(_ context.Context, c *config.Config) (changed []str
 	s.takeFront(front)
 	g.pipeline.TakeOver()
 	s.generation.Store(g)
+	select {
+	case s.replaced <- struct{}{}:
+	default: // one is enough
+	}
 	s.direct.SetStreams(g.pipeline.Direct(local))
 	s.forgetWaits(before.config, c)
 	s.tryAgain(before.config, c)

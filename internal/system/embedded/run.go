@@ -158,6 +158,7 @@ func (s *System) Run(ctx context.Context) error {
 	wg.Go(func() { s.queues.keeper.Run(working) })
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
+	wg.Go(func() { s.scheduleForever(ctx) })
 	err = s.serve(ctx)
 	s.direct.Close()
 	stop()
