@@ -30,8 +30,8 @@ func transferInTypeScript(t *testing.T, dir string) []string {
 	return []string{"ONCE_SECRET=" + handlerSecret}
 }
 
-// A transfer is the body of a message, and of an effect to the bank. In this load, Cents is 1000 and
-// the number of the operation, or negative if it is no transfer.
+// A transfer is the body of a message, and of an effect to the bank. In this load, Cents is 1000
+// and the number of the operation, or negative if it is no transfer.
 type transfer struct {
 	From, To string
 	Cents    int64
@@ -123,7 +123,8 @@ func rejectionOf(o operation, t transfer) string {
 	return ""
 }
 
-// judgeTransfer checks the reply and the lines of a transfer that was made, and returns its receipt.
+// judgeTransfer checks the reply and the lines of a transfer that was made. It returns its
+// receipt.
 func judgeTransfer(v *verdict, o operation, t transfer, reply handlerReply, lines []transferLine) (made transferReceipt) {
 	if reply.status != http.StatusCreated || json.Unmarshal([]byte(reply.body), &made) != nil || made.ID != o.key {
 		v.add("%s was answered %+v, want 201 with its receipt", o.key, reply)

@@ -2,7 +2,7 @@
 // times, and made once.
 //
 //	go run ./examples/transfer                  # in a temporary folder
-//	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run changes nothing
+//	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run does nothing
 //	go run ./examples/transfer -data accounts -listen 127.0.0.1:8080   # only serves the accounts
 //
 // Folder typescript has the same handler in TypeScript.
