@@ -27,6 +27,7 @@ streams:
   first:    {DIRECT, admission: key, destinations: [ledger, next]}
   second:   {DIRECT, admission: sequence, destinations: [ledger]}
   queued:   {direct: false, admission: key, destinations: [ledger]}
+  delayed:  {DIRECT, admission: key, destinations: [ledger]}
 destinations:
   ledger:   {file: out/ledger.jsonl}
   receiver: {webhook: "`+url+`", secret: "env:E2E_WEBHOOK_SECRET"}
@@ -100,6 +101,9 @@ func crashAt(t *testing.T, point string, direct bool, size int) {
 	}()
 	inputs := sendCrashLoad(ctx, t, s, size)
 	inputs["queued"] = sendOneByOne(ctx, t, s, "queued", 10)
+	if strings.Contains(point, "-move") { // of delayed messages only
+		inputs["delayed"] = sendDelayed(ctx, t, s, p)
+	}
 	select {
 	case err := <-revived:
 		must(t, err)
@@ -163,6 +167,28 @@ func sendOneByOne(ctx context.Context, t *testing.T, s *server, stream string, n
 	input := generate(newRandom(t), n)
 	concurrently(ctx, t, 1, input, newHTTPSender(t, s.url(), stream).send)
 	return input
+}
+
+// sendDelayed sends delayed messages, each when the one before it is due, until the process is gone,
+// and returns them.
+func sendDelayed(ctx context.Context, t *testing.T, s *server, p *process) (list []sent) {
+	t.Helper()
+	const wait = 300 * time.Millisecond
+	h := newHTTPSender(t, s.url(), "delayed")
+	for _, m := range generate(newRandom(t), 60) {
+		message := h.message(m)
+		message.NotBefore = time.Now().Add(wait)
+		receipt, err := h.client.Send(ctx, message)
+		must(t, err)
+		h.acknowledged(m, receipt)
+		list = append(list, m)
+		select {
+		case <-p.gone:
+			return list
+		case <-time.After(wait):
+		}
+	}
+	return list
 }
 
 func judgeCrash(t *testing.T, s *server, r *receiver, inputs map[string][]sent) {

@@ -16,6 +16,7 @@ type stats struct {
 	Leased      int  `json:"leased"`
 	Queued      int  `json:"queued"`
 	Delayed     int  `json:"delayed"`
+	NotDue      int  `json:"not_due"`
 	DeadLetters int  `json:"dead_letters"`
 	Idle        bool `json:"idle"`
 }
@@ -73,7 +74,7 @@ func (s *server) settle(t *testing.T, limit time.Duration) {
 	var last stats
 	err := poll(ctx, 100*time.Millisecond, func() (idle bool, err error) {
 		last, err = s.stats()
-		return last.Idle, err
+		return last.Idle && last.NotDue == 0, err
 	})
 	if err != nil {
 		t.Fatalf("not idle after %v: %v; %+v", limit, err, last)

@@ -21,9 +21,9 @@ type Send func(ctx context.Context, queue string, messages []queue.Message) []er
 type Options struct {
 	// Batch is how many items are moved at a time. Defaults to 100.
 	Batch int
-	// Ahead is how long before it is due an item may be moved: the queue then delays the message for
-	// the rest of the time, in whole seconds, rounded up. It is at most [queue.MaxDelay], and for
-	// standard queues only. Defaults to 0.
+	// Ahead is how long before it is due an item may be moved: the queue then delays the message
+	// for the rest of the time, in whole seconds, rounded up. It is at most [queue.MaxDelay], and
+	// for standard queues only. Defaults to 0.
 	Ahead time.Duration
 	// Pause is the time between a failure and the next try. Defaults to a second.
 	Pause time.Duration
@@ -56,7 +56,8 @@ func (o Options) withDefaults() Options {
 }
 
 // look is the longest time for which a keeper sleeps while an item waits. Timers do not follow a
-// clock that is set or a machine that was suspended; after each sleep the keeper looks at the clock.
+// clock that is set or a machine that was suspended; after each sleep the keeper looks at the
+// clock.
 const look = time.Second
 
 // forever is later than every due time.
@@ -143,8 +144,8 @@ func (k *Keeper) sleep(ctx context.Context, next []Item) {
 	}
 }
 
-// MoveDue moves all items that are due now, or within [Options.Ahead], and returns their number. It goes on after an item that
-// its queue does not take, and returns an error then; the item stays.
+// MoveDue moves all items that are due now, or within [Options.Ahead], and returns their number. It
+// goes on after an item that its queue does not take, and returns an error then; the item stays.
 func (k *Keeper) MoveDue(ctx context.Context) (moved int, err error) {
 	failed := &failures{keys: map[string]bool{}}
 	for {

@@ -96,12 +96,13 @@ type Message struct {
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
 	Route string
-	// Accepted is when the HTTP API accepted the message, or zero if that is unknown. If the message
-	// is delayed, it is NotBefore: the age of a message counts from the time when it is due.
+	// Accepted is when the HTTP API accepted the message, or zero if that is unknown. If the
+	// message is delayed, it is NotBefore: the age of a message counts from the time when it is
+	// due.
 	Accepted time.Time
 	// NotBefore is when a delayed message is due: it is not processed earlier. It is zero for a
-	// message without a delay. It is at most [MaxDelay] ahead when the message is accepted. It is no
-	// part of the fingerprint: of two copies with different times, the one that is due first is
+	// message without a delay. It is at most [MaxDelay] ahead when the message is accepted. It is
+	// no part of the fingerprint: of two copies with different times, the first that is due is
 	// processed, and the other is a duplicate.
 	NotBefore time.Time `json:",omitzero"`
 	// Try is how often the queue has delivered the message, this time included; 0 if no queue did.

@@ -60,8 +60,8 @@ var _ delay.Store = (*Store)(nil)
 // New returns the store in the table of groups. It makes no call.
 func New(client Client, table string) *Store { return &Store{client, table} }
 
-// keyOf returns the keys of an item. The sort key has the due time as 20 digits, and the hash of the
-// name, because a name may be longer than a sort key.
+// keyOf returns the keys of an item. The sort key has the due time as 20 digits, and the hash of
+// the name, because a name may be longer than a sort key.
 func keyOf(k delay.Key) attributes {
 	hash := sha256.Sum256([]byte(k.Name))
 	return attributes{

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"time"
 
 	"github.com/effectively-once/once/internal/front/console"
 	"github.com/effectively-once/once/internal/record"
@@ -18,6 +19,7 @@ func (s *System) openTelemetry() (err error) {
 		return nil
 	}
 	s.metrics, s.recent = scrape.New(s.options.Now, s.depths), recent.New(s.options.Now)
+	s.metrics.WatchDelayed(s.notDue)
 	also := func(e *record.Event) {
 		s.metrics.Observe(e)
 		s.recent.Observe(e)
@@ -71,6 +73,13 @@ func (s *System) depths() (all []scrape.Depth) {
 		all = append(all, scrape.Depth{Queue: q.Name(), Ready: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed})
 	}
 	return all
+}
+
+// notDue returns how many delayed messages wait, and when the earliest one is due. If they can't be
+// read, the keeper logs that.
+func (s *System) notDue() (waiting int, next time.Time) {
+	st, _ := s.queues.delayed.Stats(context.Background())
+	return st.Waiting, st.Next
 }
 
 // rates returns the charts of the console.
