@@ -58,14 +58,27 @@ func (s *System) sweepAll(ctx context.Context) (Swept, error) {
 	return swept, errors.Join(lateErr, groupsErr, straysErr)
 }
 
-// sweepEach continues the ends of streams, which are few, and then closes gaps.
+// sweepEach sends the ticks of schedules, continues the ends of streams, which are few, and then
+// closes gaps.
 func (s *System) sweepEach(ctx context.Context) (Swept, error) {
+	ticks := s.sendTicks(ctx)
 	ends := s.sessions.SweepEnds(ctx)
 	if late(ctx, ends) {
 		ends = nil
 	}
 	swept, err := s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
-	return swept, errors.Join(err, ends)
+	return swept, errors.Join(err, ends, ticks)
+}
+
+// sendTicks sends the ticks of schedules that are due before the next sweep.
+func (s *System) sendTicks(ctx context.Context) error {
+	if s.schedules == nil {
+		return nil
+	}
+	if _, err := s.schedules.Send(ctx); err != nil && !late(ctx, err) {
+		return fmt.Errorf("send schedules: %w", err)
+	}
+	return nil
 }
 
 // late reports whether an error means only that the context's time is over.
