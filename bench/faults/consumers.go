@@ -23,6 +23,9 @@ type stage struct {
 	queue   string // the prefix of the names of its queues
 	command []string
 	env     []string
+	// handler is the command of a process that the function calls, to which its port is added; none
+	// if the function handles messages itself.
+	handler []string
 }
 
 // workers returns the number of processes of a stage. While some are stopped, others have to work.
@@ -33,19 +36,25 @@ func (s *stage) workers(f fault) int {
 	return 3
 }
 
-// config returns the configuration of once.
-func (c *consumer) config(address string) string {
+// config returns the configuration of once, with a handler at an address if that is not empty.
+func (c *consumer) config(address, handler string) string {
 	destination := fmt.Sprintf("{webhook: %q}", "http://"+address+"/send")
 	if c.fifo {
 		destination = fmt.Sprintf("{sqs: %q}", "http://"+address+"/000000000000/"+outQueue)
 	}
-	return "streams:\n  messages: {admission: key, destinations: [receiver]}\ndestinations:\n  receiver: " + destination + "\n"
+	text := "streams:\n  messages: {admission: key, destinations: [receiver]}\ndestinations:\n  receiver: " + destination + "\n"
+	if handler != "" {
+		text += fmt.Sprintf("handlers:\n  messages: {url: %q, secret: %q}\n", "http://"+handler, "env:"+secretVariable)
+	}
+	return text
 }
 
 // Names of consumers, for -only.
 const (
 	nameOnce       = "once"
 	nameOnceFIFO   = "once-fifo"
+	nameOncePython = "once-python"
+	nameOnceTS     = "once-typescript"
 	nameCheck      = "check-handle-store"
 	nameStore      = "store-handle"
 	namePython     = "powertools-python"
@@ -53,7 +62,7 @@ const (
 )
 
 func names() []string {
-	return []string{nameOnce, nameOnceFIFO, nameCheck, nameStore, namePython, nameTypeScript}
+	return []string{nameOnce, nameOnceFIFO, nameOncePython, nameOnceTS, nameCheck, nameStore, namePython, nameTypeScript}
 }
 
 // build builds or installs the consumers with these names.
@@ -84,6 +93,13 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 		return &consumer{name: name, ours: true, fifo: name == nameOnceFIFO, stages: []stage{
 			{queue: "ingress", command: []string{process}}, {queue: "publish", command: []string{publish}},
 		}}, errors.Join(err1, err2)
+	case nameOncePython, nameOnceTS:
+		process, err1 := b.compile(ctx, ".", "./functions/process")
+		publish, err2 := b.compile(ctx, ".", "./functions/publish")
+		handler, err3 := b.handler(ctx, name)
+		return &consumer{name: name, ours: true, stages: []stage{
+			{queue: "ingress", command: []string{process}, handler: handler}, {queue: "publish", command: []string{publish}},
+		}}, errors.Join(err1, err2, err3)
 	case nameCheck, nameStore:
 		simple, err := b.compile(ctx, "bench", "./peers/simple")
 		order := "FAULTS_ORDER=" + strings.TrimPrefix(name, "check-")
@@ -100,13 +116,27 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 	}
 }
 
+// handler returns the command of a handler in another language, without its port.
+func (b *builder) handler(ctx context.Context, name string) ([]string, error) {
+	folder := filepath.Join(b.root, "bench/faults/handlers")
+	if name == nameOncePython {
+		path := filepath.Join(b.root, "handlers/python/src") + string(filepath.ListSeparator) + folder
+		return []string{"env", "PYTHONPATH=" + path, "python3", "-m", "once_handler", "count:count", "--secret", "env:" + secretVariable, "--port"}, nil
+	}
+	command := exec.CommandContext(ctx, filepath.Join(b.root, "handlers/typescript/build.sh")) //nolint:gosec // its own script
+	if text, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build handlers/typescript: %w: %s", err, text)
+	}
+	return []string{"node", filepath.Join(folder, "count.mjs")}, nil
+}
+
 // compile builds a program of the module in a folder, as a deployment does, but for this machine
 // and with cgo if it is enabled: without it nearly everything would be recompiled.
 func (b *builder) compile(ctx context.Context, module, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil
 	}
-	path := filepath.Join(b.dir, filepath.Base(source))
+	path := filepath.Join(b.dir, strings.ReplaceAll(filepath.Join(module, source), "/", "-"))
 	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", path, source) //nolint:gosec // programs of this comparison
 	command.Dir = filepath.Join(b.root, module)
 	if text, err := command.CombinedOutput(); err != nil {

@@ -34,7 +34,7 @@ func TestUnderEveryFaultOnceLosesAndDoublesNothingAndASimplerConsumerDoes(t *tes
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumers, err := build(t.Context(), root, in.dir, []string{nameOnce, nameOnceFIFO, nameCheck})
+	consumers, err := build(t.Context(), root, in.dir, []string{nameOnce, nameOnceFIFO, nameOncePython, nameOnceTS, nameCheck})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@
 //	fault.go      the faults, and when they happen
 //	trial.go      one consumer under one kind of fault
 //	worker.go     a process, and the Lambda Runtime API that invokes it
+//	handler.go    a handler in another language, which a process calls by HTTP
 //	broker.go     the queue
 //	sqs.go        the one action of SQS that the functions call
 //	receiver.go   the receiver
@@ -24,6 +25,10 @@
 // the key and the Lambda context, so that they consider an execution in progress until its
 // invocation's deadline. A failed handler is not retried within its invocation; the SDKs retry with
 // their defaults.
+//
+// The handlers in Python and TypeScript are processes of their own, one for each process of the
+// function that calls them. A kill or a stop hits the function or its handler, each every other
+// time.
 //
 // Half of the messages meet a fault, at their first delivery and in a process that has done work
 // before. The others measure the time of a handling, or its number of writes; the moment of the

@@ -11,7 +11,8 @@ import (
 // title returns the name of a row in a table.
 func title(name string) string {
 	return map[string]string{
-		nameOnce: "**once**, sends to a webhook", nameOnceFIFO: "**once**, sends to a FIFO queue", nameCheck: "look up, handle, store", nameStore: "store, handle",
+		nameOnce: "**once**, sends to a webhook", nameOnceFIFO: "**once**, sends to a FIFO queue",
+		nameOncePython: "**once**, handler in Python", nameOnceTS: "**once**, handler in TypeScript", nameCheck: "look up, handle, store", nameStore: "store, handle",
 		namePython: "Powertools for AWS Lambda (Python) 3.37.0", nameTypeScript: "Powertools for AWS Lambda (TypeScript) 2.35.0",
 	}[name]
 }
@@ -47,7 +48,7 @@ func repetitions(b *strings.Builder, results []result) {
 	for _, name := range present(results) {
 		s := sum(results, name)
 		sequence, fifo := "–", "–" // the sends are not numbered, or go to another destination
-		if name == nameOnce {
+		if slices.Contains([]string{nameOnce, nameOncePython, nameOnceTS}, name) {
 			sequence = fmt.Sprint(s.BySequence)
 		}
 		if name == nameOnceFIFO {

@@ -182,7 +182,7 @@ func (t *trial) environment() []string {
 		"AWS_ENDPOINT_URL_SQS=http://"+t.address, "FAULTS_RECEIVER=http://"+t.address+"/send", "AWS_LAMBDA_FUNCTION_NAME=faults", "_HANDLER=bootstrap",
 		// the name that Python's SDK uses
 		"AWS_LAMBDA_LOG_FORMAT=JSON", "NODE_ENV=production", "PYTHONDONTWRITEBYTECODE=", "PYTHONPYCACHEPREFIX="+t.dir, "AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION"),
-		"OTEL_EXPORTER_OTLP_ENDPOINT=", "ONCE_CONFIG="+t.consumer.config(t.address))
+		"OTEL_EXPORTER_OTLP_ENDPOINT=", "ONCE_CONFIG="+t.consumer.config(t.address, ""))
 }
 
 func listen(ctx context.Context, h http.Handler) (address string, stop func(), err error) {

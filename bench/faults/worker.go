@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net/http"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -32,6 +34,8 @@ type worker struct {
 	trial *trial
 	stage *stage
 	env   []string
+	// handler is the process that the function calls; nil if the function handles messages itself.
+	handler *handler
 
 	mu      sync.Mutex
 	command *exec.Cmd
@@ -68,6 +72,13 @@ func (w *worker) run(ctx context.Context) error {
 	defer stopProxy()
 	w.env = append(w.trial.environment(), w.stage.env...)
 	w.env = append(w.env, "AWS_LAMBDA_RUNTIME_API="+api, endpointVariable+"=http://"+proxy)
+	if len(w.stage.handler) > 0 {
+		stop, err := w.startHandler(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	for idle := 0; ctx.Err() == nil; idle++ {
 		asked, err := w.process(ctx)
 		if asked {
@@ -78,6 +89,32 @@ func (w *worker) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startHandler starts the process that handles messages, and waits until it listens.
+func (w *worker) startHandler(ctx context.Context) (stop func(), err error) {
+	if w.handler, err = newHandler(w.stage.handler); err != nil {
+		return nil, err
+	}
+	w.env = append(w.env, secretVariable+"="+handlerSecret, "ONCE_CONFIG="+w.trial.consumer.config(w.trial.address, w.handler.address))
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.handler.run(ctx) })
+	stop = func() { cancel(); running.Wait() }
+	if err := w.handler.ready(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// victim returns the process that a fault hits: that of the function, or every other time that of
+// the handler.
+func (w *worker) victim() *os.Process {
+	if w.handler != nil && mathrand.IntN(2) == 0 { //nolint:gosec // chance is all that is asked for
+		return w.handler.process()
+	}
+	return w.command.Process
 }
 
 // process runs one process to its end, and reports whether it asked for an event.
@@ -189,7 +226,7 @@ func (w *worker) strike(in *invocation) {
 	if in.settled || w.now != in {
 		return
 	}
-	process := w.command.Process
+	process := w.victim()
 	if w.trial.fault == killed {
 		if process.Kill() == nil {
 			w.trial.committed(in)

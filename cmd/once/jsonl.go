@@ -11,9 +11,11 @@ import (
 	"io"
 	"mime"
 	"strings"
+	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/clock"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -102,6 +104,8 @@ type jsonLine struct {
 	Parents     []uint64          `json:"parents"`
 	Time        clock.Hybrid      `json:"time"`
 	End         bool              `json:"end"`
+	Delay       string            `json:"delay"`
+	NotBefore   time.Time         `json:"not_before"`
 	Headers     map[string]string `json:"headers"`
 	ContentType string            `json:"content_type"`
 	Body        json.RawMessage   `json:"body"`
@@ -126,7 +130,29 @@ func parseLine(text []byte) (client.Message, error) {
 			return m, errors.New("id must not be empty")
 		}
 	}
+	var err error
+	if m.NotBefore, err = dueAt(r.Delay, r.NotBefore); err != nil {
+		return m, err
+	}
 	return m, r.body(&m)
+}
+
+// dueAt returns when a message is due that has a delay from now on, or a time, or neither.
+func dueAt(delay string, notBefore time.Time) (time.Time, error) {
+	if delay == "" {
+		return notBefore, nil
+	}
+	if !notBefore.IsZero() {
+		return notBefore, errors.New("delay and not_before exclude each other")
+	}
+	d, err := wire.ParseDelay(delay)
+	if err != nil {
+		return notBefore, errors.New("delay " + wire.DelayRule)
+	}
+	if d == 0 {
+		return notBefore, nil
+	}
+	return time.Now().Add(d), nil
 }
 
 // plainly says which field has a value of the wrong type, without the names of Go types.

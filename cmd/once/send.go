@@ -23,6 +23,7 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed"
 )
@@ -39,6 +40,8 @@ type sending struct {
 	operator    *remoteOptions // for commands of operators
 	caFile      string         // for the others
 	queue       string
+	delay       string
+	notBefore   string
 	concurrency int
 	wait        string
 	retryFor    string
@@ -52,7 +55,7 @@ BODY is the body itself; - or no BODY reads it from standard input. A body that 
 Without --key a new key is made: retries count once, but running the command again sends a second message.
 If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
---file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "end"?, "headers"?, "content_type"?, "body"}.
+--file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "end"?, "delay"?, "not_before"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
 Up to 100 messages are sent in one request. Messages of one group, or of one source, are sent in the order of the file; all others concurrently.
 A server of an older version, which takes no batches, gets them one by one.
@@ -76,6 +79,7 @@ func (a *app) send() *cobra.Command {
 		Example: `  once send orders '{"item":7}' --key order-1 --group customer-7
   once send chat 'hello' --source ann --sequence 1
   once send transfers '{"cents":5}' --key t-1 --wait 10s      # wait for the handler's reply
+  once send orders '{"item":7}' --key remind-1 --delay 15m    # process it in 15 minutes
   once send orders --file orders.jsonl --concurrency 64
   zcat old.jsonl.gz | once send orders --file -
   once send orders '{"item":7}' --key order-1 --stack Once --region eu-west-1
@@ -90,6 +94,8 @@ func (a *app) send() *cobra.Command {
 	f.Uint64Var(&o.message.Sequence, "sequence", 0, "number of the message: 1, 2, 3 ...; needs --source")
 	f.Uint64Var(&o.message.Epoch, "epoch", 0, "incarnation of the source")
 	f.BoolVar(&o.message.End, "end", false, "end the log of the group with this message")
+	f.StringVar(&o.delay, "delay", "", "process the message after this time, such as 30s, 15m or 7d; at most 365d")
+	f.StringVar(&o.notBefore, "not-before", "", "process the message at this time (RFC 3339) or later, such as 2026-01-31T12:00:00Z")
 	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE of the message; may be repeated")
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
@@ -219,7 +225,7 @@ func onlyFile(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return errors.New("--file and BODY exclude each other")
 	}
-	for _, name := range []string{"key", "group", "source", "sequence", "epoch", "end", "header", "content-type", "wait"} {
+	for _, name := range []string{"key", "group", "source", "sequence", "epoch", "end", "delay", "not-before", "header", "content-type", "wait"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--file and --%s exclude each other", name)
 		}
@@ -242,6 +248,9 @@ func (o *sending) own(cmd *cobra.Command) (err error) {
 	if o.message.Wait > time.Minute {
 		return errors.New("--wait must be at most 60s")
 	}
+	if err := o.due(); err != nil {
+		return err
+	}
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok {
@@ -253,6 +262,26 @@ func (o *sending) own(cmd *cobra.Command) (err error) {
 		o.message.Headers[name] = value
 	}
 	return o.message.Validate()
+}
+
+// due sets when the message is due, from the flags.
+func (o *sending) due() (err error) {
+	var at time.Time
+	switch {
+	case o.delay != "" && o.notBefore != "":
+		return errors.New("--delay and --not-before exclude each other")
+	case o.notBefore != "":
+		if at, err = wire.ParseNotBefore(o.notBefore); err != nil {
+			return fmt.Errorf("--not-before %s", wire.NotBeforeRule)
+		}
+	}
+	if o.message.NotBefore, err = dueAt(o.delay, at); err != nil {
+		return err
+	}
+	if !o.message.NotBefore.IsZero() && o.message.Wait > 0 {
+		return errors.New("--wait and a delay exclude each other: a delayed message has no reply to wait for")
+	}
+	return nil
 }
 
 func optional(flag, text string, otherwise time.Duration) (time.Duration, error) {
@@ -394,6 +423,9 @@ func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
 		text += " in " + r.Stream + "/" + r.Group
 	} else {
 		text += " in " + r.Stream
+	}
+	if !r.NotBefore.IsZero() {
+		text += ", due at " + stamp(&r.NotBefore)
 	}
 	if r.Replayed {
 		text += " (the server had it before)"

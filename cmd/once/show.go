@@ -31,7 +31,7 @@ func (a *app) show() *cobra.Command {
 		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID | --hash HASH]",
 		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
 		Long: `Show reads the data folder, or asks the server that runs on it. Without arguments it prints how much work is in flight; in JSON the field idle is
-true if nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
+true if nothing is pending, held, leased, queued or delayed (delayed triggers, and messages that are not due, do not count).
 
 A group and a message are shown with what they wait for: a try that failed, with its error and the time of the next one; a destination that has not
 taken an effect; the number that is missing, and since when. Errors and times of tries are known to the server that makes them: of a folder without a
@@ -164,6 +164,9 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 	text := "idle"
 	if !stats.Idle {
 		text = "at work"
+	}
+	if stats.NotDue > 0 {
+		text += fmt.Sprintf(", %s not due, the next at %s", plural(stats.NotDue, "delayed message"), stamp(stats.NextDue))
 	}
 	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", text, plural(stats.DeadLetters, "dead letter"))
 	return err

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,11 +23,14 @@ destinations:
 `
 
 func main() {
+	data := flag.String("data", "out/stock", "data folder")
+	listen := flag.String("listen", "127.0.0.1:8080", "address of the HTTP API")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, "out/stock", embedded.Options{
+	err := run(ctx, *data, embedded.Options{
 		Config: config,
-		Listen: "127.0.0.1:8080",
+		Listen: *listen,
 		Ready:  func(address string) { fmt.Println("stock listens on", address) },
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

@@ -35,6 +35,7 @@ installed=$("$temporary/user/bin/python" -c 'import sysconfig; print(sysconfig.g
 python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --target "$installed" "$wheel"
 for version in "$(interpreter 3.9 3.10 3.11 3.12 3.13)" "$temporary/user/bin/python"; do
 	PYTHONPATH=$installed "$version" -W error -m unittest discover -s test >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
+	(cd "$root/examples/stock/python" && PYTHONPATH=$installed "$version" -W error -m unittest) >"$temporary/example" 2>&1 || { cat "$temporary/example"; exit 1; }
 	echo "$("$version" --version): $(grep '^Ran' "$temporary/log")"
 done
 cp test/program.py "$temporary"

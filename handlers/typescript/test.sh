@@ -10,6 +10,8 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
 ./build.sh ../../examples/transfer/typescript
+(cd ../.. && go build -o "$temporary/once" ./cmd/once)
+export ONCE=$temporary/once
 npm test --silent
 node --test ../../examples/transfer/typescript/dist/*.test.js
 
@@ -21,7 +23,7 @@ if tar -tzf "$package" | grep -vE '^package/(package\.json|README\.md|LICENSE|di
 	exit 1
 fi
 mkdir "$temporary/user"
-cp test/types/* "$temporary/user"
+cp test/user/* "$temporary/user"
 cd "$temporary/user"
 echo '{"type": "module"}' >package.json
 npm install --silent --offline --no-audit --no-fund "$package"
@@ -34,4 +36,5 @@ answers() { # program state body answer
 }
 answers node.js 7 null '{"state":8,"messages":[{"id":"order-1"}]}'
 answers readme-0.js null '"{}"' '{"messages":[{"id":"order-1","reject":"not an order"}]}'
+node quickstart.mjs
 echo "$(basename "$package") installs, and handlers compile and run with it"

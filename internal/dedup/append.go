@@ -156,7 +156,9 @@ func (pl *plan) appendEntry(e *record.Entry, seen clock.Hybrid) error {
 	}
 	l.Last, l.Time = l.Last+1, at
 	e.Number, e.Time = l.Last, at
-	l.Ended = l.Ended || e.Kind == record.EntryEnd
+	if e.Kind == record.EntryEnd { // no later message of the group is processed
+		l.Ended, pl.next.Timers = true, nil
+	}
 	pl.entries.Append(e, len(pl.part.items))
 	pl.changed = true
 	pl.entryBytes += e.Size()

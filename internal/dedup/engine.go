@@ -29,6 +29,9 @@ type Config struct {
 	// Sequenced names the destinations whose deliveries are numbered without gaps for each group:
 	// other streams, and other systems.
 	Sequenced map[string]bool
+	// Numbered names those of Sequenced that take no effect without a number: they can't get a
+	// delayed one.
+	Numbered map[string]bool
 	// Unrelayed names the destinations that effects of messages of other systems do not go to.
 	Unrelayed map[string]bool
 	// Restores are the times at which the store was put back to an older copy. Defaults to none.
@@ -105,7 +108,7 @@ func New(cfg Config) (*Engine, error) {
 		streams.KeepDone()
 	}
 	publisher := outbox.New(outbox.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Restores: cfg.Restores, Large: cfg.Large, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Numbered: cfg.Numbered, Restores: cfg.Restores, Large: cfg.Large, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
 		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,

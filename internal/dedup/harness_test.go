@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/dedup/memstore"
@@ -41,6 +42,7 @@ type lab struct {
 	triggers []trigger
 	returned []record.Message
 	dead     []record.Refused
+	delayed  []record.Delayed
 	sent     []arrival // every copy, in the order of arrival
 	staged   map[string][]byte
 	blobs    map[string][]byte
@@ -89,6 +91,9 @@ func (l *lab) pass(d time.Duration) {
 //	send        one effect to "out"; send=a+b to those destinations
 //	reply       answers with the identity
 //	blob=K      makes an object under the key
+//	after=D     one effect to "out" after a delay; after=D/a+b to those destinations
+//	set=N/D     sets the timer N after a delay; its message has the script "send"
+//	cancel=N    cancels the timer N
 //	fail reject panic flaky, which fails once
 //
 // Unless the stream is stateless, it adds the identity to the state.
@@ -132,6 +137,10 @@ func (l *lab) follow(a *record.Attempt, m record.Message) error {
 			a.Reply(record.Reply{Status: 200, Body: body})
 		case "blob":
 			a.Blob(value, []byte(m.Identity()))
+		case "after", "set", "cancel":
+			if err := later(a, verb, value, body); err != nil {
+				return err
+			}
 		case "fail":
 			return errHandler
 		case "reject":
@@ -149,6 +158,26 @@ func (l *lab) follow(a *record.Attempt, m record.Message) error {
 		}
 	}
 	return nil
+}
+
+// later follows the words of a script about time.
+func later(a *record.Attempt, verb, value string, body []byte) error {
+	first, second, _ := strings.Cut(value, "/")
+	switch verb {
+	case "cancel":
+		return a.CancelTimer(value)
+	case "set":
+		after, err := time.ParseDuration(second)
+		if err != nil {
+			return err
+		}
+		return a.SetTimer(first, after, record.Effect{Body: []byte("send")})
+	}
+	after, err := time.ParseDuration(first)
+	if err != nil {
+		return err
+	}
+	return a.SendAfter(record.Effect{To: strings.Split(cmp.Or(second, "out"), "+"), Body: body}, after)
 }
 
 // keyed returns messages of group g for stream s: "id" or "id: body".
@@ -268,7 +297,7 @@ func (l *lab) lettered() []string {
 
 func same[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -161,12 +161,8 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		pl.committed(it, entry)
 		return nil
 	}
-	token := pl.token(it)
-	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
+	fate, fresh := pl.admit(it)
 	if !fresh {
-		if fate.Kind == record.Duplicate && it.tried(token.Owner) {
-			fate.Kind = record.Processed
-		}
 		pl.decide(it, fate)
 		pl.failed = fate.Kind == record.Retry
 		return nil
@@ -183,6 +179,19 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 	pl.more = pl.ends()
 	pl.failed = fate.Kind == record.Retry
 	return nil
+}
+
+// admit decides whether a message without a number is new. If it is not, fate is its outcome.
+func (pl *plan) admit(it *item) (fate record.Outcome, fresh bool) {
+	if it.Timer != "" {
+		return pl.admitTimer(it)
+	}
+	token := pl.token(it)
+	fate, fresh = admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
+	if fate.Kind == record.Duplicate && it.tried(token.Owner) {
+		fate.Kind = record.Processed
+	}
+	return fate, fresh
 }
 
 // committed decides a message that is pending: it was committed before, by this or another worker,
@@ -221,7 +230,10 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		return pl.runInCall(ctx, it)
 	}
 	pl.runs, pl.ran = pl.runs+1, it
-	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State), Log: pl.next.Log}
+	a := &record.Attempt{
+		ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State), Log: pl.next.Log,
+		Now: pl.cfg.Now(), NoTimers: pl.part.stream.NoTimers(),
+	}
 	if it.Route != "" {
 		a.ID += record.RequestAttempt
 	}
@@ -241,6 +253,9 @@ func (pl *plan) complete(ctx context.Context, it *item, a *record.Attempt) (reco
 		return admission.Failed(err), nil
 	}
 	if err := appendable(pl.part.stream, a.Entries()); err != nil {
+		return admission.Failed(err), nil
+	}
+	if err := pl.timeable(it, a); err != nil {
 		return admission.Failed(err), nil
 	}
 	return pl.add(ctx, it, a, effects)
@@ -266,9 +281,9 @@ func (pl *plan) add(ctx context.Context, it *item, a *record.Attempt, effects []
 	if pl.more = !pl.fits(entries.size); pl.more {
 		return record.Outcome{}, nil
 	}
-	// the source's next number proves that the message is committed
-	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {
-		pl.changed, pl.next.State = true, a.State
+	// the record proves that the message is committed
+	if !it.NeedsToken(a) && len(effects) == 0 {
+		pl.adopt(it, a)
 		return record.Outcome{Kind: record.Processed}, pl.append(&entries, it.Seen)
 	}
 	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
@@ -295,7 +310,8 @@ func (pl *plan) add(ctx context.Context, it *item, a *record.Attempt, effects []
 		return record.Outcome{}, err
 	}
 	it.attempts = append(it.attempts, a.ID)
-	pl.take(a, entry)
+	pl.adopt(it, a)
+	pl.take(entry)
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(&entries, it.Seen)
 }
 
@@ -307,7 +323,7 @@ func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entri
 		return record.Outcome{}, nil
 	}
 	it.attempts = append(it.attempts, a.ID)
-	pl.changed, pl.next.State = true, a.State
+	pl.adopt(it, a)
 	pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+size
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries, it.Seen)
 }
@@ -328,10 +344,15 @@ func (pl *plan) token(it *item) record.Token {
 	return admission.Current(pl.part.stream, &it.Arrival, token, &pl.next, pl.now)
 }
 
-// take adds the results of an attempt to the record to be written.
-func (pl *plan) take(a *record.Attempt, entry record.Pending) {
-	pl.changed = true
-	pl.next.State, entry.Number = a.State, pl.next.Last+1
+// adopt takes over the state and the timers of an attempt.
+func (pl *plan) adopt(it *item, a *record.Attempt) {
+	pl.changed, pl.next.State = true, a.State
+	pl.adoptTimers(it, a)
+}
+
+// take adds the pending entry of an attempt to the record to be written.
+func (pl *plan) take(entry record.Pending) {
+	entry.Number = pl.next.Last + 1
 	switch {
 	case len(entry.Effects) > 0:
 		entry.Committed = pl.now.Truncate(time.Second).UTC()
@@ -341,6 +362,7 @@ func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	for i := range entry.Effects {
 		pl.next.Chain(&entry.Effects[i], pl.cfg.Sequenced)
 	}
+	pl.setTimers(&entry)
 	pl.next.Last += max(1, uint64(len(entry.Effects)))
 	pl.next.Pending = append(pl.next.Pending, entry)
 	pl.added++

@@ -195,7 +195,13 @@ func (w *worker) DeadLetter(_ context.Context, refused []record.Refused) error {
 	return w.change(text, func(l *lab) { l.dead = append(l.dead, refused...) })
 }
 
-func (*worker) Delay(context.Context, []record.Delayed) error { return nil }
+func (w *worker) Delay(_ context.Context, delayed []record.Delayed) error {
+	text := "delay"
+	for _, d := range delayed {
+		text += " " + d.Identity()
+	}
+	return w.change(text, func(l *lab) { l.delayed = append(l.delayed, delayed...) })
+}
 
 // A destination accepts deliveries one at a time, and stops a group at its first failure.
 type destination struct {

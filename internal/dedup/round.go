@@ -192,7 +192,7 @@ func openTokens(parts []*part) []record.TokenKey {
 	for _, p := range parts {
 		for _, it := range p.items {
 			// A numbered message has a token of interest if a commit of it is in doubt.
-			if !it.open() || it.ByNumber && len(it.attempts) == 0 {
+			if !it.open() || it.Timer != "" || it.ByNumber && len(it.attempts) == 0 {
 				continue
 			}
 			key := it.Token()

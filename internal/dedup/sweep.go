@@ -97,7 +97,7 @@ func (pl *plan) skip(key string, src record.Source) error {
 	if len(pl.part.stream.Events) == 0 {
 		return nil
 	}
-	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
-	pl.take(a, record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{event.Effect(pl.part.stream.Events)}})
+	attempt := fmt.Sprintf("%s.gap.%d", pl.attempt, event.First)
+	pl.take(record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: attempt, Effects: []record.Effect{event.Effect(pl.part.stream.Events)}})
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
@@ -43,9 +42,8 @@ type Attempt struct {
 	Log Log
 	// Now is when the attempt began: delayed effects and timers count from it.
 	Now time.Time
-	// Timeless says that the attempt can't set and cancel timers, because its message may have no
-	// record of a group.
-	Timeless bool
+	// NoTimers is the error of setting and cancelling timers, see [Stream.NoTimers].
+	NoTimers error
 
 	effects []Effect
 	entries []Entry
@@ -80,12 +78,9 @@ func (a *Attempt) SendAfter(e Effect, after time.Duration) error {
 	return nil
 }
 
-// errTimeless explains why a handler can have no timers.
-var errTimeless = errors.New("a stateless handler has no timers: they are kept with the state of a group")
-
 // SetTimer sets a timer of the group: after the delay, the group gets a message with the content of
 // e: its ContentType, Headers and Body. A timer of the same name is replaced. It returns an error if
-// the name or the delay is not valid, or if the handler is stateless.
+// the name or the delay is not valid, or if the stream has no timers.
 func (a *Attempt) SetTimer(name string, after time.Duration, e Effect) error {
 	if err := cmp.Or(ValidTimer(name), ValidDelay(after)); err != nil {
 		return err
@@ -95,7 +90,7 @@ func (a *Attempt) SetTimer(name string, after time.Duration, e Effect) error {
 }
 
 // CancelTimer cancels the timer of that name, if the group has one. It returns an error if the name
-// is not valid, or if the handler is stateless.
+// is not valid, or if the stream has no timers.
 func (a *Attempt) CancelTimer(name string) error {
 	if err := ValidTimer(name); err != nil {
 		return err
@@ -105,8 +100,8 @@ func (a *Attempt) CancelTimer(name string) error {
 
 // changeTimer replaces an earlier change of the same timer.
 func (a *Attempt) changeTimer(c TimerChange) error {
-	if a.Timeless {
-		return errTimeless
+	if a.NoTimers != nil {
+		return a.NoTimers
 	}
 	a.timers = slices.DeleteFunc(a.timers, func(old TimerChange) bool { return old.Name == c.Name })
 	a.timers = append(a.timers, c)

@@ -35,7 +35,8 @@ type Group struct {
 	// committed last. A publisher may not have that configuration.
 	Retention time.Duration
 	// Expires is when the record may be deleted; zero while effects are pending or messages held.
-	// It is not before any DoneUntil of Pending, nor before Log.Until.
+	// It is not before any DoneUntil of Pending, nor before Log.Until, nor before
+	// [Group.KeptForTimers].
 	Expires time.Time
 }
 
@@ -146,7 +147,8 @@ func (g *Group) Idle() bool {
 func (g *Group) MissingExpiry() bool { return g.Version > 0 && g.Idle() && g.Expires.IsZero() }
 
 // ExpiryAt returns the expiry of the record if it becomes idle now: after the retention, and not
-// before a kept entry is forgotten or the last entry of the log expires.
+// before a kept entry is forgotten, the last entry of the log expires, or the retention after the
+// last timer has passed.
 func (g *Group) ExpiryAt(now time.Time, retention time.Duration) time.Time {
 	expires := now.Add(retention)
 	if g.Log.Until.After(expires) {
@@ -156,6 +158,9 @@ func (g *Group) ExpiryAt(now time.Time, retention time.Duration) time.Time {
 		if until := g.Pending[i].DoneUntil; until.After(expires) {
 			expires = until
 		}
+	}
+	if until := g.KeptForTimers(retention); until.After(expires) {
+		expires = until
 	}
 	return expires
 }

@@ -149,6 +149,9 @@ func (s *Source) Passed(n uint64) (skipped, forgotten bool) {
 // Chain sets the effect's numbers for its sequenced destinations, which expect 1, 2, 3 … without
 // gaps.
 func (g *Group) Chain(f *Effect, sequenced map[string]bool) {
+	if f.Delayed() { // it has no order
+		return
+	}
 	chain := map[string]uint64{}
 	for _, to := range f.To {
 		if !sequenced[to] {
@@ -174,6 +177,9 @@ func (f *Effect) chain(to string, from GroupKey) string { return to + "/" + f.Ta
 func (g *Group) TakesTargets(effects []Effect, sequenced map[string]bool, l Limits) bool {
 	added := map[string]bool{}
 	for _, f := range effects {
+		if f.Delayed() {
+			continue
+		}
 		for _, to := range f.To {
 			target := f.chain(to, g.Key)
 			if _, known := g.Chained[target]; sequenced[to] && !known {

@@ -100,7 +100,7 @@ type Blob struct {
 func (p *Pending) Size() int {
 	n := 200 + len(p.Identity) + p.Reply.Size()
 	for _, e := range p.Effects {
-		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers) + size(e.DependsOn) + 8*len(e.DependsOn) + viaBytes(e.Via)
+		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers) + size(e.DependsOn) + 8*len(e.DependsOn) + viaBytes(e.Via) + len(e.Timer)
 	}
 	return n
 }

@@ -60,7 +60,7 @@ func due(now time.Time, after time.Duration) time.Time {
 // TimerID returns the id of a timer's message. epoch is that of the timer's number, see
 // [Restores.Epoch]: it differs if the record of the group expired and the numbers began again.
 func TimerID(epoch, number uint64) string {
-	return "timer/" + strconv.FormatUint(epoch, 10) + "/" + strconv.FormatUint(number, 10)
+	return "timer:" + strconv.FormatUint(epoch, 10) + ":" + strconv.FormatUint(number, 10)
 }
 
 // A TimerChange sets or cancels a timer of a group.
@@ -103,6 +103,13 @@ func (g *Group) SetTimer(name string, t Timer) {
 	g.Timers[name] = t
 }
 
+// DropTimer removes the timer of that name, if there is one.
+func (g *Group) DropTimer(name string) {
+	if delete(g.Timers, name); len(g.Timers) == 0 {
+		g.Timers = nil
+	}
+}
+
 // KeptForTimers returns the earliest expiry that the timers of the record allow; zero if there are
 // none. Their messages may be redelivered and redriven for a retention after they are due.
 func (g *Group) KeptForTimers(retention time.Duration) time.Time {
@@ -116,4 +123,33 @@ func (g *Group) KeptForTimers(retention time.Duration) time.Time {
 		return last
 	}
 	return last.Add(retention)
+}
+
+// Expire sets the expiry of a record that has become idle, unless at is zero. It is not before its
+// timers allow it: the caller that chose at may have seen fewer timers.
+func (g *Group) Expire(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if until := g.KeptForTimers(g.Retention); until.After(at) {
+		at = until
+	}
+	g.Expires = at
+}
+
+// The reasons why a handler can have no timers.
+var (
+	errTimerStateless = errors.New("a stateless handler has no timers: they are kept with the state of a group")
+	errTimerPool      = errors.New("a stream with a pool has no timers")
+)
+
+// NoTimers returns why the handler of the stream can have no timers, or nil if it can.
+func (s *Stream) NoTimers() error {
+	switch {
+	case s.Stateless:
+		return errTimerStateless
+	case s.Partitions > 0:
+		return errTimerPool
+	}
+	return nil
 }

@@ -72,10 +72,12 @@ func TestATimerNeedsANameAndAState(t *testing.T) {
 			}
 		}
 	}
-	a.Timeless = true
-	for _, err := range []error{a.SetTimer("t", 0, record.Effect{}), a.CancelTimer("t")} {
-		if err == nil || !strings.Contains(err.Error(), "stateless") {
-			t.Errorf("got %v, want an error about a stateless handler", err)
+	for want, s := range map[string]record.Stream{"stateless": {Stateless: true}, "a pool": {Partitions: 1}} {
+		a.NoTimers = s.NoTimers()
+		for _, err := range []error{a.SetTimer("t", 0, record.Effect{}), a.CancelTimer("t")} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want an error about %s", err, want)
+			}
 		}
 	}
 }
@@ -120,7 +122,7 @@ func TestTheTimersOfAGroupAreBounded(t *testing.T) {
 }
 
 func TestOnlyACompleteMessageOfATimerIsValid(t *testing.T) {
-	ok := record.Message{Stream: "s", ID: "timer/1/7", Group: "g", Timer: "t", TimerNumber: 7}
+	ok := record.Message{Stream: "s", ID: "timer:1:7", Group: "g", Timer: "t", TimerNumber: 7}
 	if err := ok.Validate(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}

@@ -16,7 +16,7 @@ export function lineOf(m: BatchMessage): string {
   const fields: [string, unknown][] = [
     ["key", m.key], ["group", m.group], ["source", m.source], ["epoch", m.epoch], ["sequence", m.sequence],
     ["depends_on", m.dependsOn], ["parents", m.parents?.length ? m.parents : undefined], ["time", m.seen], ["end", m.end || undefined],
-    ["void", m.void || undefined], ["content_type", m.contentType], ["headers", trimmed(m.headers)],
+    ["not_before", m.notBefore?.toISOString()], ["void", m.void || undefined], ["content_type", m.contentType], ["headers", trimmed(m.headers)],
   ];
   const parts = fields.filter(([, value]) => value !== undefined && value !== "").map(([name, value]) => `"${name}":${JSON.stringify(value)}`);
   const body = toBytes(m.body);

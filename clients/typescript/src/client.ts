@@ -45,6 +45,8 @@ export interface Receipt {
   group: string;
   /** `done` if the server has processed the message, otherwise `accepted`. */
   status: "accepted" | "done";
+  /** When a delayed message is due. */
+  notBefore?: Date;
   /** True if the server had the message before. */
   replayed: boolean;
   /** The handler's reply, if the call waited and the handler replied in time. */
@@ -117,6 +119,7 @@ export class Client {
     const m = message.key || message.source ? message : { ...message, key: this.#newKey() };
     const headers = headersOf(m);
     const seconds = Math.min(60, Math.ceil(options.wait ?? 0));
+    if (seconds > 0 && m.notBefore) throw new TypeError("a delayed message has no reply to wait for");
     if (seconds > 0) headers.set("Prefer", `wait=${seconds}`);
     const r = { method: "POST", url: this.#at("streams", m.stream, "messages"), headers, body: toBytes(m.body), wait: seconds * 1000 };
     return this.#keyed(m.key, r, options, (a) => {
@@ -249,9 +252,10 @@ export class Client {
  */
 function receiptOf(a: Answer, stream: string, id: string): Receipt | undefined {
   if (![200, 201, 202].includes(a.status)) return undefined;
-  const r = a.json<Receipt>();
+  const r = a.json<Omit<Receipt, "notBefore"> & { not_before?: string }>();
   if (r?.stream !== stream || r.id !== id || (r.status !== "accepted" && r.status !== "done")) return undefined;
-  return { id, stream, group: r.group ?? "", status: r.status, replayed: replayed(a) };
+  const due = r.not_before ? { notBefore: new Date(r.not_before) } : {};
+  return { id, stream, group: r.group ?? "", status: r.status, ...due, replayed: replayed(a) };
 }
 
 /** The server marks every reply of a handler with a header, and only replies. */

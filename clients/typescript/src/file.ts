@@ -6,8 +6,8 @@ import { fromBase64, toBase64 } from "./batch.js";
 import { codeOf, lockFolder } from "./lock.js";
 import { Mutex, sameOwner, Shelf, type PendingMessage, type RefusedMessage, type SenderStorage, type Settlement, type StorageOwner, type StoredMessage } from "./storage.js";
 
-/** A message as JSON: the body is in base64. */
-type Written = Omit<StoredMessage, "body"> & { body?: string };
+/** A message as JSON: the body is in base64, and the time a text. */
+type Written = Omit<StoredMessage, "body" | "notBefore"> & { body?: string; notBefore?: string };
 
 /** One line of the file, as JSON behind its checksum. It has one of the parts. */
 interface Line {
@@ -310,10 +310,10 @@ function durable(part: Buffer): number {
   }
 }
 
-function written({ body, ...rest }: StoredMessage): Written {
-  return body ? { ...rest, body: toBase64(body) } : rest;
+function written({ body, notBefore, ...rest }: StoredMessage): Written {
+  return { ...rest, ...(body ? { body: toBase64(body) } : {}), ...(notBefore ? { notBefore: notBefore.toISOString() } : {}) };
 }
 
-function unwritten({ body, ...rest }: Written): StoredMessage {
-  return body === undefined ? rest : { ...rest, body: fromBase64(body) };
+function unwritten({ body, notBefore, ...rest }: Written): StoredMessage {
+  return { ...rest, ...(body === undefined ? {} : { body: fromBase64(body) }), ...(notBefore ? { notBefore: new Date(notBefore) } : {}) };
 }

@@ -21,6 +21,11 @@ export interface Message {
   seen?: string;
   /** Ends the log of the group with this message. */
   end?: boolean;
+  /**
+   * Delays the message: it is processed at this time or later, at most 365 days ahead. Not for
+   * numbered streams and streams with pools, and not together with `wait`.
+   */
+  notBefore?: Date;
   /** The media type of the body. Defaults to none. */
   contentType?: string;
   /** Headers that are part of the message. */
@@ -59,6 +64,7 @@ export function headersOf(m: Message): Headers {
   if (m.parents?.length) set("Once-Parents", m.parents.join(", "));
   if (m.seen) set("Once-Time", m.seen);
   if (m.end) set("Once-End", "true");
+  if (m.notBefore) set("Once-Not-Before", m.notBefore.toISOString());
   if (m.contentType) set("Content-Type", m.contentType);
   for (const [name, value] of Object.entries(m.headers ?? {})) set(`Once-Header-${name}`, value);
   return h;
@@ -74,6 +80,9 @@ export function check(m: Message): void {
     if (value && (encoder.encode(value).length > maxName || value.trim() !== value)) {
       throw new TypeError(`${name} must be at most ${maxName} bytes, without spaces around it`);
     }
+  }
+  if (m.notBefore && (Number.isNaN(m.notBefore.getTime()) || m.notBefore.getUTCFullYear() > 9999)) {
+    throw new TypeError("notBefore must be a time that is at most 365 days ahead");
   }
   checkNumbers(m);
   for (const name of Object.keys(m.headers ?? {})) {

@@ -8,6 +8,7 @@ export interface StoredMessage {
   parents?: number[];
   seen?: string;
   end?: boolean;
+  notBefore?: Date;
   contentType?: string;
   headers?: Record<string, string>;
   body?: Uint8Array<ArrayBuffer>;

@@ -38,6 +38,17 @@ test("against the server", async (t) => {
     assert.equal(line.headers["X-City"], "köln");
   });
 
+  await t.test("a delayed message is processed at its time, and not before", async () => {
+    const before = (await server.lines("orders.jsonl", 2)).length;
+    const due = new Date(Date.now() + 1000);
+    const receipt = await client.send({ stream: "orders", key: "later", contentType: "text/plain", body: "later", notBefore: due });
+    assert.deepEqual([receipt.status, receipt.notBefore], ["accepted", due]);
+    await assert.rejects(client.send({ stream: "orders", key: "later", notBefore: due }, { wait: 1 }), TypeError);
+    const lines = await server.lines("orders.jsonl", before + 1);
+    assert.equal(lines.at(-1).body, "later", "the line must be that of the delayed message");
+    assert.ok(Date.now() >= due.getTime(), "the message must not be processed before it is due");
+  });
+
   await t.test("a one-time request is stored, run and forgotten", async () => {
     const request = { stream: "orders", id: "pay-2", contentType: "application/json", body: '{"amount":100}' };
     assert.equal(await client.putRequest(request), true, "the first put must be new");
@@ -171,6 +182,7 @@ test("invalid fields are found before anything is sent", async () => {
     [{ stream: "s", source: "a" }, "sequence"],
     [{ stream: "s", source: "a", sequence: 1.5 }, "sequence"],
     [{ stream: "s", parents: [0] }, "parents"],
+    [{ stream: "s", notBefore: new Date(NaN) }, "notBefore"],
     [{ stream: "s", headers: { "Once-Group": "a" } }, "once-"],
     [{ stream: "s", headers: { "X Y": "a" } }, "valid"],
   ]) {

@@ -67,6 +67,7 @@ class TestExec(unittest.TestCase):
             (SCRIPT, buffered),
             (MODULE, buffered),
             (MODULE, {**buffered, "PYTHONUNBUFFERED": "1"}),
+            (SCRIPT, {**buffered, "PYTHONUNBUFFERED": "1", "ONCE_STREAM": "stock"}),
         ):
             answers, errors, _ = run(form, [encode(request(0)) + b"\n"], environment)
             self.assertEqual([a["state"] for a in answers], [1])

@@ -41,6 +41,13 @@ func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
 	if a.End && s.LogRetention == 0 {
 		return s, &record.InvalidError{Field: "end", Rule: "needs a stream with a log"}
 	}
+	if a.Timer != "" {
+		a.ByNumber = false
+		if s.Partitions > 0 {
+			return s, &record.InvalidError{Field: "timer", Rule: "must not be given: a stream with a pool has no timers"}
+		}
+		return s, nil
+	}
 	a.ByNumber = s.Admission == record.BySequence && a.Route == ""
 	if a.ByNumber && a.Source == "" {
 		return s, &record.InvalidError{Field: "source", Rule: "and sequence are required by this stream"}
@@ -64,13 +71,23 @@ func (a *Arrival) Name() string {
 // numbered messages never need it.
 func (a *Arrival) Token() record.TokenKey {
 	if a.key == (record.TokenKey{}) {
-		if a.ByNumber {
+		switch {
+		case a.ByNumber:
 			a.key = record.NewNumberKey(a.Principal, a.GroupKey(), a.Number())
-		} else {
+		case a.Timer != "": // no id of a sender has this key
+			a.key = record.NewNumberKey("", a.GroupKey(), a.ID)
+		default:
 			a.key = record.NewTokenKey(a.Principal, a.Stream, a.Identity())
 		}
 	}
 	return a.key
+}
+
+// NeedsToken reports whether only a token will prove that the message was processed by an attempt.
+// Otherwise the record of the group proves it: by the number that is next, or because the timer of
+// the message is gone. The reply to a numbered message is in its token; that to a timer is dropped.
+func (a *Arrival) NeedsToken(attempt *record.Attempt) bool {
+	return a.Timer == "" && (!a.ByNumber || attempt.Answer() != nil)
 }
 
 // Fingerprint returns the message's fingerprint, computed on first use.
@@ -96,7 +113,7 @@ func (a *Arrival) Entry(g *record.Group, now time.Time) (record.Pending, bool) {
 // message's done token if the stream keeps done entries, even if this copy names another group:
 // then the same id was used for two contents.
 func (a *Arrival) Named(s record.Stream) (record.GroupKey, bool) {
-	if !s.KeepDone { // which is only set for streams that are admitted by key
+	if !s.KeepDone || a.Timer != "" { // which is only set for streams that are admitted by key
 		return record.GroupKey{}, false
 	}
 	return record.GroupKey{Stream: a.Stream, Group: a.Identity()}, true

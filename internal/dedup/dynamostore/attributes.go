@@ -12,7 +12,8 @@ import (
 )
 
 // The stored format, version 1. A change of the meaning of an attribute needs a new format number;
-// an item of an unknown format is corrupt. Binary attributes are encoded by package encoding, with
+// an item of an unknown format is corrupt. A group with timers has the format 2: a version of this
+// program that knows no timers would drop them. Binary attributes are encoded by package encoding, with
 // its rules for fields.
 //
 // Table of groups, one item per group, with the sort key STATE:
@@ -30,6 +31,9 @@ import (
 //	             one mark with the time until which it counts, see doneMark; always there
 //	src       B  map of sources; absent if there are none
 //	chain     B  map of numbers by target; absent if there are none
+//	timers    B  map of timers by name; absent if there are none
+//	until     N  the earliest expiry that the timers allow, in milliseconds of Unix time; absent if
+//	             there are none
 //	log       B  the end of its log; absent if it has no entries
 //	keep      N  how long it outlives its last message, in seconds; absent if unknown
 //	held      S  present while messages are held: the shard in the index of waiting groups
@@ -71,6 +75,8 @@ import (
 //	pk, f, reply, x, expires
 const (
 	format = 1
+	// formatTimer is that of a group with timers.
+	formatTimer = 2
 
 	attrPK          = "pk"
 	attrSK          = "sk"
@@ -85,6 +91,8 @@ const (
 	attrCommon      = "c"
 	attrSources     = "src"
 	attrChained     = "chain"
+	attrTimers      = "timers"
+	attrUntil       = "until"
 	attrLog         = "log"
 	attrRetention   = "keep"
 	attrHeld        = "held"

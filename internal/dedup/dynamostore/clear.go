@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -63,6 +64,7 @@ type sight struct {
 	sent    item     // by number
 	held    bool
 	expires bool
+	until   time.Time // see attrUntil
 }
 
 // guess returns the usual content: exactly the entries to clear, with none marked as sent before.
@@ -130,7 +132,7 @@ func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	if err != nil || found.Version == 0 || found.Incarnation != c.Incarnation {
 		return nil, err
 	}
-	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil}
+	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil, until: found.KeptForTimers(found.Retention)}
 	for _, p := range found.Pending {
 		g.pending = append(g.pending, p.Number)
 		if p.Kept() {
@@ -165,7 +167,11 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 		}
 	}
 	if !busy && !g.held && !g.expires && !c.Expires.IsZero() {
-		expire(x, c, g.pending)
+		at := c.Expires
+		if g.until.After(at) { // a timer was set since the publisher read the group
+			at = g.until
+		}
+		expire(x, at, g.pending)
 	}
 	if len(x.sets)+len(x.removes) == 0 {
 		return nil, nil, nil
@@ -188,17 +194,19 @@ func keep(x *expression, key record.GroupKey, p *record.Pending, seen types.Attr
 	x.set(encodeKept(p), attrSent, n)
 }
 
-// expire sets the expiry of an idle record, on the condition that it has the assumed entries and
-// nothing held. The clear leaves none of them but kept ones.
-func expire(x *expression, c *record.Clear, assumed []uint64) {
+// expire sets the expiry of an idle record, on the condition that it has the assumed entries,
+// nothing held, and no timer that needs it for longer. The clear leaves none of the entries but kept
+// ones.
+func expire(x *expression, at time.Time, assumed []uint64) {
 	x.size(len(assumed), attrPending)
 	for _, n := range assumed {
 		x.exists(attrPending, numberName(n))
 	}
 	x.missing(attrHeld)
 	x.missing(attrExpires)
-	x.set(instant(c.Expires), attrExpires)
-	x.set(ttl(c.Expires), attrTTL)
+	x.notAfter(at, attrUntil)
+	x.set(instant(at), attrExpires)
+	x.set(ttl(at), attrTTL)
 }
 
 // markSent adds the sent marks of an entry, on the condition that the entry exists and has the

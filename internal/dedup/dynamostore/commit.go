@@ -127,7 +127,7 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	x.equal(number(c.Loaded.Version), attrVersion)
 	x.equal(number(c.Loaded.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	for _, name := range []string{attrVersion, attrAttempt, attrCommon, attrLast, attrSources, attrChained, attrLog, attrRetention, attrHeld, attrExpires, attrTTL} {
+	for _, name := range []string{attrFormat, attrVersion, attrAttempt, attrCommon, attrLast, attrSources, attrChained, attrTimers, attrUntil, attrLog, attrRetention, attrHeld, attrExpires, attrTTL} {
 		x.set(it[name], name)
 	}
 	w := write{state: !bytes.Equal(c.Loaded.State, c.Next.State)}

@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -68,6 +69,11 @@ func (x *expression) missing(names ...string) {
 // size requires a map to have n entries.
 func (x *expression) size(n int, name string) {
 	x.conditions = append(x.conditions, "size("+x.path(name)+")="+x.value(integer(int64(n))))
+}
+
+// notAfter requires that a time, if there is one, is not after another one.
+func (x *expression) notAfter(at time.Time, name string) {
+	x.conditions = append(x.conditions, "(attribute_not_exists("+x.path(name)+") OR "+x.path(name)+"<="+x.value(instant(at))+")")
 }
 
 // live requires an item that has not expired.

@@ -36,6 +36,11 @@ func encodeGroup(g *record.Group, attempt string) item {
 	if len(g.Chained) > 0 {
 		it[attrChained] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Chained, encoding.WriteUint) })
 	}
+	if len(g.Timers) > 0 {
+		it[attrFormat] = number(formatTimer)
+		it[attrTimers] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Timers, encoding.WriteTimer) })
+		put(it, attrUntil, instant(g.KeptForTimers(g.Retention)))
+	}
 	if g.Log.Last > 0 {
 		it[attrLog] = encoded(func(e *encoding.Encoder) { encoding.WriteLog(e, &g.Log) })
 	}
@@ -99,7 +104,7 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 	if len(it) == 0 {
 		return g, nil
 	}
-	if r.checkFormat(); expired(r, now) {
+	if r.checkGroupFormat(); expired(r, now) {
 		return g, r.err
 	}
 	r.need(attrIncarnation, attrVersion, attrLast)
@@ -107,6 +112,7 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 	g.State, g.Expires = r.binary(attrState), r.instant(attrExpires)
 	r.record(attrSources, func(d *encoding.Decoder) { g.Sources = encoding.MapOf(d, encoding.ReadSource) })
 	r.record(attrChained, func(d *encoding.Decoder) { g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint) })
+	r.record(attrTimers, func(d *encoding.Decoder) { g.Timers = encoding.MapOf(d, encoding.ReadTimer) })
 	r.record(attrLog, func(d *encoding.Decoder) { encoding.ReadLog(d, &g.Log) })
 	g.Retention = r.seconds(attrRetention)
 	g.Pending = decodePending(r, key)

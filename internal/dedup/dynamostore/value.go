@@ -68,6 +68,13 @@ func (r *reader) checkFormat() {
 	}
 }
 
+// checkGroupFormat is checkFormat for the item of a group.
+func (r *reader) checkGroupFormat() {
+	if f := r.number(attrFormat); f != formatTimer || r.item[attrTimers] == nil {
+		r.checkFormat()
+	}
+}
+
 // need refuses an item in which attributes are missing that are always written: decoding it would
 // return a record that was never stored.
 func (r *reader) need(names ...string) {

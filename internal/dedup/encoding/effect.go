@@ -25,6 +25,8 @@ func WriteEffect(e *Encoder, x *record.Effect) {
 	}
 	ListField(e, at, 12, x.Via, writeTextAt)
 	MapField(e, at, 13, x.DependsOn, WriteUint)
+	e.IntField(at, 14, Micros(x.NotBefore))
+	e.TextField(at, 15, x.Timer)
 }
 
 // ReadEffect reads an effect written by WriteEffect.
@@ -58,6 +60,10 @@ func ReadEffect(d *Decoder, x *record.Effect) {
 			x.Via = ListOf(d, readText)
 		case 13:
 			x.DependsOn = MapOf(d, (*Decoder).Uint)
+		case 14:
+			x.NotBefore = d.Time()
+		case 15:
+			x.Timer = d.Text()
 		default:
 			return false
 		}

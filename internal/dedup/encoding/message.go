@@ -28,6 +28,9 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.BoolField(at, 18, m.End)
 	e.TextField(at, 19, m.RedeliveryOf)
 	e.HashField(at, 20, &m.Content)
+	e.IntField(at, 21, Micros(m.NotBefore))
+	e.TextField(at, 22, m.Timer)
+	e.UintField(at, 23, m.TimerNumber)
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -74,6 +77,12 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.RedeliveryOf = d.Text()
 		case 20:
 			d.Hash(&m.Content)
+		case 21:
+			m.NotBefore = d.Time()
+		case 22:
+			m.Timer = d.Text()
+		case 23:
+			m.TimerNumber = d.Uint()
 		default:
 			return false
 		}

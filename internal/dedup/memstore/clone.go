@@ -29,6 +29,7 @@ func cloneFields(g record.Group) record.Group {
 		g.Sources[key] = s
 	}
 	g.Chained = maps.Clone(g.Chained)
+	g.Timers = maps.Clone(g.Timers)
 	return g
 }
 

@@ -224,7 +224,7 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 		}
 	}
 	if g.Idle() && g.Expires.IsZero() {
-		g.Expires = c.Expires
+		g.Expire(c.Expires)
 	}
 	s.groups[c.Group] = g
 	return nil

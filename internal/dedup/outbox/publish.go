@@ -12,14 +12,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a publisher. All fields but Restores, Large and Blobs are
-// required.
+// Config configures a publisher. All fields but Numbered, Restores, Large and Blobs are required.
 type Config struct {
 	Streams record.Streams
 	Store   record.Store
 	Queues  record.Queues
 	// Senders are the destinations, by name.
 	Senders map[string]record.Sender
+	// Numbered names the destinations that take no effect without a number.
+	Numbered map[string]bool
 	// Restores are those of the engine.
 	Restores record.Restores
 	// Large is that of the engine.
@@ -167,7 +168,7 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 func (p *Publisher) published(pub *publication) []record.Token {
 	now, g := p.cfg.Now(), &pub.group
 	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(g.Key.Stream))
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: latest(now.Add(retention), pub.until)}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: latest(latest(now.Add(retention), pub.until), g.KeptForTimers(retention))}
 	for _, s := range pub.list {
 		if s.Err != nil {
 			// of many effects behind a failed one, one error is enough

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -73,6 +74,12 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 	}
 	for _, f := range effects {
 		for _, to := range f.To {
+			if f.Timer != "" {
+				continue
+			}
+			if f.Delayed() && p.cfg.Numbered[to] {
+				return fmt.Errorf("send to %q after a delay: %w", to, errNumbered)
+			}
 			if p.cfg.Senders[to] == nil {
 				return fmt.Errorf("send to %q: %w", to, errNoDestination)
 			}
@@ -98,11 +105,18 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 }
 
 // Ship sends to all destinations concurrently, in order to each, and sets each shipment's Err.
+// Delayed effects go to the queue that holds them, and count as sent when they are there.
 func (p *Publisher) Ship(ctx context.Context, all []*Shipment) {
 	byDestination := map[string][]*Shipment{}
+	var delayed []*Shipment
 	for _, s := range all {
+		if s.Effect.Delayed() {
+			delayed = append(delayed, s)
+			continue
+		}
 		byDestination[s.To] = append(byDestination[s.To], s)
 	}
+	p.delay(ctx, delayed)
 	var wg sync.WaitGroup
 	for to, list := range byDestination {
 		sender, ok := p.cfg.Senders[to]
@@ -184,9 +198,9 @@ func (p *Publisher) DeadLetter(ctx context.Context, s *Shipment) error {
 	return p.cfg.Queues.DeadLetter(ctx, []record.Refused{{Delivery: &d, To: s.To, Reason: s.Refused.Reason, Detail: s.Refused.Detail}})
 }
 
-// Deliver sends one effect again that was refused before, under its old identity.
+// Deliver sends one effect that was delayed, or refused before, under its identity.
 func (p *Publisher) Deliver(ctx context.Context, to string, d record.Delivery) error {
-	d.Redriven = true
+	d.Redriven, d.Effect.NotBefore = true, time.Time{}
 	s := &Shipment{Delivery: d, To: to}
 	p.Ship(ctx, []*Shipment{s})
 	return s.Err

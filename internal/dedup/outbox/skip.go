@@ -16,6 +16,10 @@ var ErrNotPending = errors.New("no such effect is pending")
 // errSkipBlob says that an effect can't be skipped because it is a blob.
 var errSkipBlob = errors.New("a blob can't be skipped: it has no destination")
 
+// errSkipTimer says that the message of a timer can't be skipped: only a message of the group can
+// cancel the timer.
+var errSkipTimer = errors.New("the message of a timer can't be skipped: let a message of the group cancel the timer")
+
 // skipTime is the delay of the trigger after a skip. With a delay, the trigger does not wait behind
 // the one that failed, which may be hidden for long.
 const skipTime = time.Second
@@ -39,6 +43,9 @@ func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64
 	}
 	if entry.Effects[i].Blob != nil {
 		return nil, errSkipBlob
+	}
+	if entry.Effects[i].Timer != "" {
+		return nil, errSkipTimer
 	}
 	pub := newPublication(g)
 	var letters []record.Refused

@@ -63,7 +63,7 @@ func settle(g *record.Group, c *record.Clear) bool {
 		}
 	}
 	if g.Idle() && g.Expires.IsZero() && !c.Expires.IsZero() {
-		g.Expires = c.Expires
+		g.Expire(c.Expires)
 		changed = true
 	}
 	return changed

@@ -24,6 +24,7 @@ func writeGroup(e *encoding.Encoder, g *record.Group) {
 		e.Field(at, 7)
 		encoding.WriteLog(e, &g.Log)
 	}
+	encoding.MapField(e, at, 8, g.Timers, encoding.WriteTimer)
 }
 
 func readGroup(d *encoding.Decoder, g *record.Group) {
@@ -43,6 +44,8 @@ func readGroup(d *encoding.Decoder, g *record.Group) {
 			g.Retention = time.Duration(d.Int())
 		case 7:
 			encoding.ReadLog(d, &g.Log)
+		case 8:
+			g.Timers = encoding.MapOf(d, encoding.ReadTimer)
 		default:
 			return false
 		}

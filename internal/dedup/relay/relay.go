@@ -57,7 +57,7 @@ func New(cfg Config) *Relay { return &Relay{cfg} }
 // Takes reports whether a checked message of a stream needs no group record. A one-time request
 // always has one, because DELETE and POST are serialised by its commits.
 func (r *Relay) Takes(s record.Stream, a *admission.Arrival) bool {
-	free := s.Stateless && s.LogRetention == 0 && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
+	free := a.Timer == "" && s.Stateless && s.LogRetention == 0 && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
 	return free && !r.chains(s)
 }
 
@@ -217,7 +217,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 		t.fate = record.Outcome{Err: fmt.Errorf("run handler: %w", err)}
 		return
 	}
-	a := &record.Attempt{ID: r.cfg.NewID()}
+	a := &record.Attempt{ID: r.cfg.NewID(), Now: r.cfg.Now(), NoTimers: s.NoTimers()}
 	err := s.Handler.Run(ctx, a, t.Message)
 	effects := a.Effects()
 	if err == nil {

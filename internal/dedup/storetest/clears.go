@@ -13,6 +13,7 @@ func clearCases() []testCase {
 		{name: "numbers, records and incarnations that are not there are fine", run: testClearMissing},
 		{name: "a clear that leaves nothing sets the expiry, once", run: testClearExpires},
 		{name: "a clear sets no expiry while messages are held", run: testClearHeld},
+		{name: "a clear sets no expiry before the retention after the last timer", run: testClearTimers},
 		{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
 		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
 		{name: "a mark of a number that is not there marks nothing, nor what comes under that number", run: testClearSentMissing},
@@ -87,6 +88,29 @@ func testClearHeld(t *testing.T, s *suite) {
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
 	g.Pending = nil
 	same(t, "record", s.group(t, groupA()), g)
+}
+
+func testClearTimers(t *testing.T, s *suite) {
+	due := s.clock.In(90 * 24 * time.Hour).UTC().Truncate(time.Millisecond)
+	timers := map[string]record.Timer{"late": {Number: 3, Due: due}, "early": {Number: 2, Due: s.clock.In(time.Minute).UTC().Truncate(time.Millisecond)}}
+	for _, c := range []struct {
+		clear, want time.Time
+	}{{s.clock.In(time.Hour), due.Add(time.Hour)}, {due.Add(2 * time.Hour), due.Add(2 * time.Hour)}} {
+		key := record.GroupKey{Stream: groupA().Stream, Group: "timers " + c.clear.String()}
+		s.commit(t, s.group(t, key), func(x *record.Commit) {
+			x.Next.Pending, x.Next.Retention, x.Next.Timers = pending(1), time.Hour, timers
+		})
+		s.clear(t, record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}, Expires: c.clear})
+		g := s.group(t, key)
+		if g.Expires.Sub(c.want).Abs() > time.Second {
+			t.Errorf("clear with expiry %s: the record expires %s, want %s", c.clear, g.Expires, c.want)
+		}
+		same(t, "timers", g.Timers, timers)
+		s.commit(t, g, func(x *record.Commit) { x.Next.Timers = map[string]record.Timer{"early": timers["early"]} })
+		same(t, "timers after one is gone", s.group(t, key).Timers, map[string]record.Timer{"early": timers["early"]})
+		s.commit(t, s.group(t, key), func(x *record.Commit) { x.Next.Timers = nil })
+		same(t, "timers after all are gone", len(s.group(t, key).Timers), 0)
+	}
 }
 
 func testClearIdle(t *testing.T, s *suite) {

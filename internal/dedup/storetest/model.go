@@ -155,6 +155,7 @@ func (m *machine) commit(rt *rapid.T) {
 	}
 	c.Next.State = rapid.SliceOfN(rapid.Byte(), 0, 10).Draw(rt, "state")
 	c.Next.Expires = m.expires(rt)
+	c.Next.Retention, c.Next.Timers = time.Minute, m.timers(rt)
 	c.Next.Pending = slices.DeleteFunc(slices.Clone(c.Next.Pending), func(record.Pending) bool { return rapid.IntRange(0, 3).Draw(rt, "drop") == 0 })
 	for range rapid.IntRange(0, 2).Draw(rt, "entries") {
 		m.last++
@@ -177,6 +178,19 @@ func (m *machine) commit(rt *rapid.T) {
 		c.Done = m.done(rt, 0)
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Commit(m.t.Context(), c) })
+}
+
+// timers returns up to two timers.
+func (m *machine) timers(rt *rapid.T) map[string]record.Timer {
+	var out map[string]record.Timer
+	for _, name := range []string{"a", "b"} {
+		if minutes := rapid.IntRange(-2, 3).Draw(rt, "timer in minutes"); minutes > 0 {
+			g := record.Group{Timers: out}
+			g.SetTimer(name, record.Timer{Number: m.last + 1, Due: m.stores[0].clock.In(time.Duration(minutes) * time.Minute).UTC().Truncate(time.Millisecond)})
+			out = g.Timers
+		}
+	}
+	return out
 }
 
 func (m *machine) clear(rt *rapid.T) {

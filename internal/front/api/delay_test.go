@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
 )

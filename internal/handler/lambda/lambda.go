@@ -4,9 +4,9 @@
 // # Errors
 //
 // Every error is a failed try, and its text names the function: a request or an answer that is too
-// large for Lambda, an error that the function returned or raised, a throttled or refused
-// invocation, and the end of the context. A function whose invocation was given up may still run to
-// its end; its answer is lost.
+// large for Lambda, a throttled or refused invocation, and the end of the context. An error that the
+// function raised, its timeout included, is a [*handler.FailedError]. A function whose invocation
+// was given up may still run to its end; its answer is lost.
 //
 // # Limits
 //
@@ -90,7 +90,7 @@ func (c *Caller) call(ctx context.Context, request []byte) ([]byte, error) {
 	case err != nil:
 		return nil, explain(ctx, err)
 	case out.FunctionError != nil:
-		return nil, raised(*out.FunctionError, out.Payload)
+		return nil, raised(out.Payload)
 	case out.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("HTTP %d instead of %d", out.StatusCode, http.StatusOK)
 	case len(out.Payload) > MaxPayload:
@@ -122,20 +122,20 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %s (HTTP %d)", service.ErrorCode(), cut(service.ErrorMessage()), status)
 }
 
-// raised returns the error of a function. Its payload has the type and message, unless the runtime
-// of the function makes other ones.
-func raised(kind string, payload []byte) error {
+// raised returns the error of a function. Its payload has the type and the message, unless the
+// runtime of the function makes other ones.
+func raised(payload []byte) error {
 	var e struct {
 		Type    string `json:"errorType"`
 		Message string `json:"errorMessage"`
 	}
-	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" && e.Message == "" {
-		return fmt.Errorf("the function failed (%s) without a message", kind)
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return handler.Failed("")
 	}
-	if e.Type == "" {
-		return fmt.Errorf("the function failed: %s", cut(e.Message))
+	if e.Type == "" || e.Message == "" {
+		return handler.Failed(e.Type + e.Message)
 	}
-	return fmt.Errorf("the function failed: %s: %s", cut(e.Type), cut(e.Message))
+	return handler.Failed(e.Type + ": " + e.Message)
 }
 
 // cut returns the beginning of a long text.

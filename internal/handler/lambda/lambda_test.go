@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
+	"github.com/effectively-once/once/internal/handler"
+	"github.com/effectively-once/once/internal/handler/handlertest"
 	lambdahandler "github.com/effectively-once/once/internal/handler/lambda"
 )
 
@@ -54,6 +56,18 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("X-Amzn-Errortype", kind)
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintf(w, `{"Type":"User","Message":%q}`, message)
+}
+
+func TestCaller(t *testing.T) {
+	handlertest.Run(t, caller(t, endpoint(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, failed := handlertest.Answer(body)
+		if failed != "" {
+			failing(w, fmt.Sprintf(`{"errorType":"Error","errorMessage":%q}`, failed))
+			return
+		}
+		_, _ = io.WriteString(w, answer)
+	}), handlertest.Stream))
 }
 
 func TestTheEventIsTheRequestAndTheAnswerIsWhatTheFunctionReturns(t *testing.T) {
@@ -109,11 +123,11 @@ func TestWhateverIsNoAnswerIsAnErrorThatSaysWhy(t *testing.T) {
 	}{
 		"raised": {func(w http.ResponseWriter, _ *http.Request) {
 			failing(w, `{"errorType":"ValueError","errorMessage":"no such item"}`)
-		}, "the function failed: ValueError: no such item"},
+		}, "the handler failed: ValueError: no such item"},
 		"timed out": {func(w http.ResponseWriter, _ *http.Request) {
 			failing(w, `{"errorMessage":"Task timed out after 3.00 seconds"}`)
-		}, "the function failed: Task timed out after 3.00 seconds"},
-		"without a message": {func(w http.ResponseWriter, _ *http.Request) { failing(w, `null`) }, "the function failed (Unhandled) without a message"},
+		}, "the handler failed: Task timed out after 3.00 seconds"},
+		"without a message": {func(w http.ResponseWriter, _ *http.Request) { failing(w, `null`) }, "the handler failed: it gave no reason"},
 		"throttled": {func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, http.StatusTooManyRequests, "TooManyRequestsException", "Rate Exceeded.")
 		}, "TooManyRequestsException: Rate Exceeded. (HTTP 429)"},
@@ -134,6 +148,9 @@ func TestWhateverIsNoAnswerIsAnErrorThatSaysWhy(t *testing.T) {
 		got, err := caller(t, endpoint(t, func(w http.ResponseWriter, r *http.Request) { calls.Add(1); c.serve(w, r) }), "orders").Call(t.Context(), "a", []byte(request))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "call function orders: ") || got != nil {
 			t.Errorf("%s: got %q, %v, want the error %q", name, got, err, c.want)
+		}
+		if own := errors.As(err, new(*handler.FailedError)); own != strings.HasPrefix(c.want, "the handler failed") {
+			t.Errorf("%s: the error is in the handler's words: %v, want %v", name, own, !own)
 		}
 		if err != nil && strings.Contains(err.Error(), "4711") {
 			t.Errorf("%s: the error must not contain the request: %v", name, err)

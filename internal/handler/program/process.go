@@ -55,7 +55,7 @@ func start(command string, env []string, stderr io.Writer) (*process, error) {
 	go p.read()
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // the process state has the result
+		_ = p.cmd.Wait()                                    // the process state has the result
 		_ = p.out.SetReadDeadline(time.Now().Add(leftTime)) //nolint:forbidigo // a deadline of the machine
 	}()
 	return p, nil

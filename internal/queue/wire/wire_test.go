@@ -46,7 +46,7 @@ func TestAMessageIsDecodedAsItWasEncoded(t *testing.T) {
 		"everything": full(),
 		"bare":       {Stream: "s", ID: "1", Body: []byte("x"), Accepted: sentAt},
 		"numbered":   {Stream: "s", Source: "a", Sequence: 1, Body: []byte("x"), Accepted: sentAt},
-		"timer":      {Stream: "s", ID: "timer/1/7", Group: "g", Timer: "käse \uFFFF", TimerNumber: 7, Body: []byte("x"), Accepted: sentAt, NotBefore: sentAt},
+		"timer":      {Stream: "s", ID: "timer:1:7", Group: "g", Timer: "käse \uFFFF", TimerNumber: 7, Body: []byte("x"), Accepted: sentAt, NotBefore: sentAt},
 		"empty body": {Stream: "s", ID: "1", Accepted: sentAt},
 		"binary":     {Stream: "s", ID: "1", Body: []byte{0, 1, 255}, Accepted: sentAt},
 		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", record.MaxBody)), Accepted: sentAt},

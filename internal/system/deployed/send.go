@@ -69,6 +69,9 @@ func (s *QueueSender) Send(ctx context.Context, m client.Message) (client.Receip
 		}
 		m.Key = id.String()
 	}
+	if !m.NotBefore.IsZero() {
+		return client.Receipt{}, refusal(&record.InvalidError{Field: "delay", Rule: "is not possible on a queue: send the message to the API"})
+	}
 	message := record.Message{
 		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,

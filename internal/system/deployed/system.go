@@ -100,7 +100,7 @@ func (s *System) configured(ctx context.Context) (*parts, error) {
 		}
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: c, Declared: elsewhere(c), Store: s.store, Ports: s.stack.ports().closed(), Large: true, Now: s.options.Now, Log: s.options.Log,
+		Config: withoutHandlers(c), Declared: elsewhere(c), Store: s.store, Ports: s.stack.ports().closed(), Large: true, Now: s.options.Now, Log: s.options.Log,
 		Open: func(string, onceconfig.Destination, pipeline.Open) (record.Sender, error) { return nowhere{}, nil },
 	})
 	if err != nil {
@@ -161,6 +161,14 @@ func elsewhere(c *onceconfig.Config) []system.Stream {
 		out = append(out, system.Stream{Stream: record.Stream{Name: name, Handler: refuse}})
 	}
 	return out
+}
+
+// withoutHandlers returns a copy of a configuration without its handlers: their streams are declared
+// by [elsewhere] like all others.
+func withoutHandlers(c *onceconfig.Config) *onceconfig.Config {
+	out := *c
+	out.Handlers = nil
+	return &out
 }
 
 // nowhere sends nothing.

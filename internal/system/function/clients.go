@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
@@ -28,6 +29,7 @@ import (
 type Clients struct {
 	DynamoDB       *dynamodb.Client
 	EventBridge    *eventbridge.Client
+	Lambda         *lambda.Client
 	S3             *s3.Client
 	SecretsManager *secretsmanager.Client
 	SNS            *sns.Client
@@ -48,6 +50,7 @@ func NewClients(cfg aws.Config) Clients {
 			o.DisableValidateResponseChecksum = aws.ToString(o.BaseEndpoint) != ""
 		}),
 		EventBridge:    eventbridge.NewFromConfig(cfg),
+		Lambda:         lambda.NewFromConfig(cfg),
 		S3:             s3.NewFromConfig(cfg),
 		SecretsManager: secretsmanager.NewFromConfig(cfg),
 		SNS:            sns.NewFromConfig(cfg),

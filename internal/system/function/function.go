@@ -78,7 +78,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		return nil, err
 	}
 	cfg := pipeline.Config{
-		Config: settings.Config, Declared: declared, Store: store, Ports: clients.ports(settings), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
+		Config: settings.Config, Declared: declared, Store: store, Ports: clients.ports(settings), Open: clients.destination, OpenHandler: clients.handlers(function), Sign: clients.sign, Secret: clients.secrets().Source,
 		Trusted: settings.Trusted, Sources: settings.Queues.byQueue(), Partitions: partitions, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {

@@ -136,6 +136,13 @@ func sequenced(c *config.Config) map[string]bool {
 	return those(c, func(d config.Destination) bool { return d.Kind() == config.KindStream || d.Kind() == config.KindOnce })
 }
 
+// numbered names the destinations that are streams ordered by numbers.
+func numbered(c *config.Config, streams []record.Stream) map[string]bool {
+	return those(c, func(d config.Destination) bool {
+		return d.Kind() == config.KindStream && slices.ContainsFunc(streams, func(s record.Stream) bool { return s.Name == d.Stream && s.Admission == record.BySequence })
+	})
+}
+
 // unrelayed names the destinations that effects of messages of other systems do not go to.
 func unrelayed(c *config.Config) map[string]bool {
 	return those(c, func(d config.Destination) bool { return !d.Relays() })

@@ -125,7 +125,7 @@ func (h *Handler) rejected(ctx context.Context, d *delivery) {
 
 // Queued counts the failure of a direct message that is now on the queue under an id.
 func (h *Handler) Queued(id string, r Result) {
-	if failure(&delivery{outcome: r.Outcome}) != nil {
+	if failure(&delivery{outcome: r.Outcome}) != nil && !errors.Is(r.Outcome.Err, record.ErrUntried) {
 		h.tries.failed(id)
 	}
 }

@@ -75,9 +75,13 @@ func (h *Handler) decide(b *batch) {
 // exhausted reports whether the tries of a message whose handler has failed are used up: its time
 // is over, and it had the minimum number of tries. A queue counts deliveries, not failures: a
 // message behind a failing one, or one that was delivered while the store was away, is not run. So
-// the failures that this process has seen count, and the deliveries only at the last chance.
+// the failures that this process has seen count, and the deliveries only at the last chance. A
+// handler that is down is not called: that is no failure of the message.
 func (h *Handler) exhausted(d *delivery) bool {
-	failures := h.tries.failed(d.received.ID)
+	failures := 0
+	if !errors.Is(d.outcome.Err, record.ErrUntried) {
+		failures = h.tries.failed(d.received.ID)
+	}
 	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
 		return false
 	}

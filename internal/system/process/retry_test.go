@@ -182,3 +182,13 @@ func TestAMessageWhoseBodyWasNotReadStaysInItsQueueUntilTheQueueGivesUp(t *testi
 		t.Errorf("after %v, when a message expires: %q", age, w.calls)
 	}
 }
+
+func TestAMessageWhoseHandlerIsDownIsNotTried(t *testing.T) {
+	down := record.Outcome{Err: &record.HandlerError{Err: &record.LaterError{At: noon.Add(time.Second), Err: record.ErrUntried}}}
+	w := newTrial(map[string][]record.Outcome{"a": {down}}, nil)
+	for n := range 20 {
+		if d := w.deliver(t, sent("a", "g", "ingress", n+1, noon.Add(-100*time.Hour)))[0]; !d.Retry || d.Pause != time.Second {
+			t.Fatalf("delivery %d is %+v, want another try at the time of the error", n+1, d)
+		}
+	}
+}

@@ -18,8 +18,11 @@ together with the state, or not at all.
         stock.run()
 """
 
+from ._exec import take_streams_early
 from ._handler import Attempt, Handler, handler
 from ._message import Message, Reject, RequestError
 from ._signature import verify
 
 __all__ = ["Attempt", "Handler", "Message", "Reject", "RequestError", "handler", "verify"]
+
+take_streams_early()

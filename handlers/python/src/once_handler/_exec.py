@@ -26,19 +26,30 @@ def run(handler: Handler[Any]) -> None:
         pass  # once has ended, or ends
 
 
+_streams: list[BinaryIO] = []
+
+
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
     """Return stdin and stdout for the requests and answers alone.
 
     From now on, the program and its children print to stderr in place of stdout, and read nothing.
     """
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", 0)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # and prints what is in its buffer to stderr
+    if not _streams:
+        _streams.extend((os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", 0)))
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.dup2(2, 1)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # and prints its buffer to stderr
+    requests, answers = _streams
     return requests, answers
+
+
+def take_streams_early() -> None:
+    """Take the streams when the package is imported, if ``once dev`` has started this program."""
+    if "ONCE_STREAM" in os.environ:
+        take_streams()
 
 
 def serve(handler: Handler[Any], requests: BinaryIO, answers: BinaryIO) -> None:

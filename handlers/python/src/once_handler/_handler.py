@@ -45,9 +45,10 @@ class Attempt(Generic[S]):
         self.id = id
         self.version = version
         """The version of the group's record, which grows with each commit."""
-        self._reply: dict[str, Any] | None = None
-        self._effects: list[dict[str, Any]] = []
-        self._entries: list[dict[str, Any]] = []
+        self.replied: dict[str, Any] | None = None
+        """The reply so far, as the answer has it. This one and the next two are for tests."""
+        self.effects: list[dict[str, Any]] = []
+        self.appended: list[dict[str, Any]] = []
 
     def reply(
         self,
@@ -63,7 +64,7 @@ class Attempt(Generic[S]):
         """
         if not isinstance(status, int) or not 200 <= status <= 599:
             raise ValueError("the status of a reply must be from 200 to 599")
-        self._reply = {"status": int(status), **_content(body, content_type, headers)}
+        self.replied = {"status": int(status), **_content(body, content_type, headers)}
 
     def send(
         self,
@@ -85,13 +86,13 @@ class Attempt(Generic[S]):
             effect["group"] = _name("a group", group)
         if after is not None:
             effect["after"] = _duration(after)
-        self._effects.append({**effect, **_content(body, content_type, headers)})
+        self.effects.append({**effect, **_content(body, content_type, headers)})
 
     def append(
         self, body: Any, *, content_type: str | None = None, headers: Headers = None
     ) -> None:
         """Append an entry to the log of the group."""
-        self._entries.append(_content(body, content_type, headers))
+        self.appended.append(_content(body, content_type, headers))
 
     def timer(
         self,
@@ -107,20 +108,20 @@ class Attempt(Generic[S]):
         A timer of the group with the same name is replaced.
         """
         timer = {"timer": _name("a timer", name), "after": _duration(after)}
-        self._effects.append({**timer, **_content(body, content_type, headers)})
+        self.effects.append({**timer, **_content(body, content_type, headers)})
 
     def cancel(self, name: str) -> None:
         """Cancel the timer of the group with this name, if there is one."""
-        self._effects.append({"cancel": _name("a timer", name)})
+        self.effects.append({"cancel": _name("a timer", name)})
 
     def _result(self, id: str) -> dict[str, Any]:
         result: dict[str, Any] = {"id": id}
-        if self._reply is not None:
-            result["reply"] = self._reply
-        if self._effects:
-            result["effects"] = self._effects
-        if self._entries:
-            result["append"] = self._entries
+        if self.replied is not None:
+            result["reply"] = self.replied
+        if self.effects:
+            result["effects"] = self.effects
+        if self.appended:
+            result["append"] = self.appended
         return result
 
 
@@ -237,8 +238,8 @@ class Handler(Generic[S]):
     def run(self) -> None:
         """Answer the requests on standard input, one in each line, until it ends.
 
-        The answers go to standard output, one in each line. All else that the program prints from
-        now on goes to standard error.
+        The answers go to standard output, one in each line. All else that the program prints goes
+        to standard error from now on, or if once has started it, since it imported this package.
         """
         from ._exec import run  # noqa: PLC0415 - each front loads only what it needs
 

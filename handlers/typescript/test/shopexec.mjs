@@ -1,0 +1,4 @@
+import { exec } from "../dist/exec.js";
+import { shop } from "./shop.mjs";
+
+await exec(shop);

@@ -1,0 +1,41 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// errNumbered says that an effect can't be delayed, because a delayed effect has no number.
+var errNumbered = errors.New("the destination is ordered by numbers, and a delayed effect has none")
+
+// delay hands shipments to the queue that holds them until they are due, and sets each one's Err.
+func (p *Publisher) delay(ctx context.Context, list []*Shipment) {
+	if len(list) == 0 {
+		return
+	}
+	delayed := make([]record.Delayed, len(list))
+	for i, s := range list {
+		delayed[i] = s.delayed()
+	}
+	for i, err := range record.ErrorsOf(p.cfg.Queues.Delay(ctx, delayed), len(list)) {
+		if err != nil {
+			list[i].Err = fmt.Errorf("delay effect to %s: %w", list[i].To, err)
+		}
+	}
+}
+
+// delayed returns a shipment in the form of the queue.
+func (s *Shipment) delayed() record.Delayed {
+	f := &s.Effect
+	if f.Timer == "" {
+		d := s.Delivery
+		return record.Delayed{NotBefore: f.NotBefore, Delivery: &d, To: s.To}
+	}
+	return record.Delayed{NotBefore: f.NotBefore, Message: record.Message{
+		Stream: s.Stream, Group: s.Group, ID: record.TimerID(s.Incarnation, s.Number), Timer: f.Timer, TimerNumber: s.Number,
+		Via: f.Via, ContentType: f.ContentType, Headers: f.Headers, Body: f.Body, Accepted: f.NotBefore, NotBefore: f.NotBefore,
+	}}
+}
