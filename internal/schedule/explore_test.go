@@ -25,8 +25,8 @@ import (
 // applied later; the server dies before or after it. Besides: another server sends, a message is
 // processed, or delivered once more, and time passes, also the retention of the stream.
 //
-// No tick may be processed twice. At the end, when nothing fails any more, each tick that was begun,
-// and the latest one, is processed or a dead letter.
+// No tick may be processed twice. At the end, when nothing fails any more, each tick that was
+// begun, and the latest one, is processed or a dead letter.
 
 // A scenario bounds a search.
 type scenario struct {

@@ -83,8 +83,8 @@ func New(cfg Config) (*Schedules, error) {
 const loads = 100
 
 // Send sends the ticks that are due, and returns the earliest time at which another one is, or the
-// zero time if there is none. If a schedule fails, the others are sent nevertheless; call Send again
-// after a pause.
+// zero time if there is none. If a schedule fails, the others are sent nevertheless; call Send
+// again after a pause.
 func (s *Schedules) Send(ctx context.Context) (next time.Time, err error) {
 	var errs []error
 	for from := 0; from < len(s.each); from += loads {
@@ -219,9 +219,9 @@ func (s *Schedules) complete(ctx context.Context, x *timed, g *record.Group, st 
 	return s.write(ctx, x, g, st)
 }
 
-// put puts a tick on the queue, under token admission after its token is issued. If its stream would
-// refuse the tick, for example because it is no longer configured, it is put there nevertheless:
-// then it becomes a dead letter.
+// put puts a tick on the queue, under token admission after its token is issued. If its stream
+// would refuse the tick, for example because it is no longer configured, it is put there
+// nevertheless: then it becomes a dead letter.
 func (s *Schedules) put(ctx context.Context, m record.Message) error {
 	if stream, ok := s.cfg.Engine.Stream(m.Stream); ok {
 		if stream.Admission == record.ByToken {

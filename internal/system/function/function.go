@@ -17,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
@@ -45,6 +46,7 @@ type System struct {
 	store     *dynamostore.Store
 	sessions  *session.Sessions
 	schedules *schedule.Schedules // nil if the function does not sweep
+	keeper    *delay.Keeper
 	watch     *telemetry.Telemetry
 	bucket    bool // there is one, for blobs, claims and bodies
 	bodies    bodies
@@ -102,6 +104,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 		// Several instances serve them, so each renewal of a lease is a write.
 		sessions: p.Sessions(store, p.Queues, session.Config{}),
+		keeper:   delay.NewKeeper(clients.delays(settings), p.Queues.Move, delay.Options{Batch: moveBatch, Ahead: moveAhead, Log: log}),
 	}, nil
 }
 
