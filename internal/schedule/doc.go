@@ -20,7 +20,9 @@
 // another one has begun sends the same message. So a tick is complete only after the queue holds
 // it; and a copy of it has the same content, even if the configuration has changed, and the same
 // time of acceptance, so that a copy which comes after its stream has forgotten the tick is refused
-// as expired instead of being processed twice.
+// as expired instead of being processed twice. Under token admission this needs one assumption: no
+// server stands still for longer than the retention of the stream between its look at the clock and
+// the write of the token.
 //
 // # Decisions
 //

@@ -83,8 +83,8 @@ func New(cfg Config) (*Schedules, error) {
 const loads = 100
 
 // Send sends the ticks that are due, and returns the earliest time at which another one is, or the
-// zero time if there is none. If a schedule fails, the others are sent nevertheless; call Send again
-// after a pause.
+// zero time if there is none. If a schedule fails, the others are sent nevertheless; call Send
+// again after a pause.
 func (s *Schedules) Send(ctx context.Context) (next time.Time, err error) {
 	var errs []error
 	for from := 0; from < len(s.each); from += loads {
@@ -219,23 +219,33 @@ func (s *Schedules) complete(ctx context.Context, x *timed, g *record.Group, st 
 	return s.write(ctx, x, g, st)
 }
 
-// put puts a tick on the queue, as the HTTP API does with messages. If its stream would refuse it,
-// for example because it is no longer configured, it is put there nevertheless: then it becomes a
-// dead letter.
+// put puts a tick on the queue, under token admission after its token is issued. If its stream
+// would refuse the tick, for example because it is no longer configured, it is put there
+// nevertheless: then it becomes a dead letter.
 func (s *Schedules) put(ctx context.Context, m record.Message) error {
 	if stream, ok := s.cfg.Engine.Stream(m.Stream); ok {
-		if s.cfg.Now().Before(m.Accepted.Add(stream.RetentionOf(&m))) {
-			token, _, err := s.cfg.Engine.Issue(ctx, m)
-			if err == nil && token.State == record.Done {
-				return nil
-			}
-			if err != nil && !refused(err) {
+		if stream.Admission == record.ByToken {
+			if done, err := s.issue(ctx, m, stream.RetentionOf(&m)); done || err != nil {
 				return err
 			}
-		} // Otherwise the token may be forgotten, and a new one would let the tick be processed twice.
+		}
 		_ = stream.Place(&m) // an error is found again when it is processed
 	}
 	return s.cfg.Queue.EnqueueAll(ctx, []record.Message{m})[0]
+}
+
+// issue issues the token of a tick, and reports whether the tick is done. It issues none if the
+// stream may have forgotten the tick: a new token would let it be processed twice. Under key
+// admission the stream refuses such a tick itself.
+func (s *Schedules) issue(ctx context.Context, m record.Message, retention time.Duration) (done bool, err error) {
+	if !s.cfg.Now().Before(m.Accepted.Add(retention)) {
+		return false, nil
+	}
+	token, _, err := s.cfg.Engine.Issue(ctx, m)
+	if err != nil && !refused(err) {
+		return false, err
+	}
+	return err == nil && token.State == record.Done, nil
 }
 
 // refused reports whether a stream will never take a message.

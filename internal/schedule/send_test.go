@@ -82,6 +82,7 @@ func (w *world) engine() *dedup.Engine {
 type letters struct{ w *world }
 
 func (letters) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
+func (letters) Delay(context.Context, []record.Delayed) error                   { return nil }
 func (letters) Return(context.Context, []record.Message) error                  { return nil }
 func (l letters) DeadLetter(_ context.Context, refused []record.Refused) error {
 	for _, r := range refused {

@@ -57,7 +57,7 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 		sessions.Before = before.sessions
 	}
 	g.sessions = p.Sessions(s.store, g.door, sessions)
-	if g.schedules, err = p.Schedules(s.store, durable{live{s}, s}, liveQueue{s}, 0); err != nil {
+	if g.schedules, err = p.Schedules(s.store, durable{live{s}, s}, liveQueue{s}); err != nil {
 		return nil, err
 	}
 	g.line = s.line(p)

@@ -7,8 +7,8 @@ import (
 	"github.com/effectively-once/once/internal/schedule"
 )
 
-// scheduleEvery is the longest time without a look at the clock. A timer does not see that the clock
-// was set, or that the machine was asleep.
+// scheduleEvery is the longest time without a look at the clock. A timer does not see that the
+// clock was set, or that the machine was asleep.
 const scheduleEvery = time.Second
 
 // scheduleForever sends the ticks of the schedules at their times, until the context ends.

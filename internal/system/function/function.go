@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/schedule"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
@@ -39,20 +40,21 @@ const (
 
 // A System is the engine on its AWS ports, for one function.
 type System struct {
-	function Function
-	name     string // of the system; may be empty
-	pipeline *pipeline.Pipeline
-	store    *dynamostore.Store
-	sessions *session.Sessions
-	keeper   *delay.Keeper
-	watch    *telemetry.Telemetry
-	bucket   bool // there is one, for blobs, claims and bodies
-	bodies   bodies
-	queues   QueueURLs
-	sqs      *sqs.Client
-	pauser   func(queue string) pauser // nil if the functions do not know the queue
-	log      *slog.Logger
-	now      func() time.Time
+	function  Function
+	name      string // of the system; may be empty
+	pipeline  *pipeline.Pipeline
+	store     *dynamostore.Store
+	sessions  *session.Sessions
+	schedules *schedule.Schedules // nil if the function does not sweep
+	keeper    *delay.Keeper
+	watch     *telemetry.Telemetry
+	bucket    bool // there is one, for blobs, claims and bodies
+	bodies    bodies
+	queues    QueueURLs
+	sqs       *sqs.Client
+	pauser    func(queue string) pauser // nil if the functions do not know the queue
+	log       *slog.Logger
+	now       func() time.Time
 }
 
 // Open makes the system of one function, with the configured streams and the streams declared in
@@ -93,13 +95,25 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 			log.Warn("source has no queue: nothing can be sent to it; deploy a template that is made for this configuration", "ingress", name)
 		}
 	}
+	schedules, err := newSchedules(function, p, store)
+	if err != nil {
+		return nil, err
+	}
 	return &System{
-		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", bodies: clients.bodies(settings), queues: settings.Queues, sqs: clients.SQS,
+		schedules: schedules, function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", bodies: clients.bodies(settings), queues: settings.Queues, sqs: clients.SQS,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 		// Several instances serve them, so each renewal of a lease is a write.
 		sessions: p.Sessions(store, p.Queues, session.Config{}),
 		keeper:   delay.NewKeeper(clients.delays(settings), p.Queues.Move, delay.Options{Batch: moveBatch, Ahead: moveAhead, Log: log}),
 	}, nil
+}
+
+// newSchedules returns the schedules of the function that sweeps, and nil for others.
+func newSchedules(function Function, p *pipeline.Pipeline, store *dynamostore.Store) (*schedule.Schedules, error) {
+	if function != Process {
+		return nil, nil //nolint:nilnil // no schedules are no error
+	}
+	return p.Schedules(store, p.Engine, p.Queues)
 }
 
 // newStore returns the store of a function. Behind a queue there is no caller that waits for a

@@ -84,9 +84,10 @@ func (s *System) moveDelayed(ctx context.Context) (moved int, through bool, err 
 	return moved, through, err
 }
 
-// sweepEach moves delayed messages, continues the ends of streams, which are few, and then closes
-// gaps.
+// sweepEach sends the ticks of schedules, moves delayed messages, continues the ends of streams,
+// which are few, and then closes gaps.
 func (s *System) sweepEach(ctx context.Context) (Swept, error) {
+	ticks := s.sendTicks(ctx)
 	moved, through, moveErr := s.moveDelayed(ctx)
 	ends := s.sessions.SweepEnds(ctx)
 	if late(ctx, ends) {
@@ -94,7 +95,18 @@ func (s *System) sweepEach(ctx context.Context) (Swept, error) {
 	}
 	swept, err := s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
 	swept.Moved, swept.Done = moved, swept.Done && through
-	return swept, errors.Join(moveErr, err, ends)
+	return swept, errors.Join(ticks, moveErr, err, ends)
+}
+
+// sendTicks sends the ticks of schedules that are due before the next sweep.
+func (s *System) sendTicks(ctx context.Context) error {
+	if s.schedules == nil {
+		return nil
+	}
+	if _, err := s.schedules.Send(ctx); err != nil && !late(ctx, err) {
+		return fmt.Errorf("send schedules: %w", err)
+	}
+	return nil
 }
 
 // late reports whether an error means only that the context's time is over.

@@ -9,9 +9,14 @@ import (
 	"github.com/effectively-once/once/internal/schedule"
 )
 
+// scheduleAhead is how long before its time a tick is put on a queue that delays it. It is longer
+// than the time between two sweeps of a deployed system, so that a late sweep makes no tick late.
+const scheduleAhead = 5 * time.Minute
+
 // Schedules makes the configured schedules. Their records are in store. Their ticks get tokens from
-// engine, and are put on queue up to ahead before their times; the queue has to delay them.
-func (p *Pipeline) Schedules(store schedule.Store, engine schedule.Engine, queue schedule.Queue, ahead time.Duration) (*schedule.Schedules, error) {
+// engine, and are put on queue: at their times, or before if the queues of the pipeline delay
+// messages themselves.
+func (p *Pipeline) Schedules(store schedule.Store, engine schedule.Engine, queue schedule.Queue) (*schedule.Schedules, error) {
 	list := p.cfg.Config.ScheduleSettings()
 	for _, x := range list {
 		if s, ok := p.Engine.Stream(x.Stream); ok && s.Admission == record.BySequence { // set by code
@@ -19,6 +24,6 @@ func (p *Pipeline) Schedules(store schedule.Store, engine schedule.Engine, queue
 		}
 	}
 	return schedule.New(schedule.Config{
-		Schedules: list, Store: store, Engine: engine, Queue: queue, Ahead: ahead, Now: p.cfg.Now, NewID: rand.Text, Log: p.cfg.Log,
+		Schedules: list, Store: store, Engine: engine, Queue: queue, Ahead: min(scheduleAhead, p.cfg.Ports.Delays.Horizon), Now: p.cfg.Now, NewID: rand.Text, Log: p.cfg.Log,
 	})
 }
