@@ -58,7 +58,7 @@ func (b *backend) deliver(ctx context.Context, d *record.Delayed) (again bool, e
 		return true, fmt.Errorf("timer %q of group %s: %w", d.Message.Timer, d.Message.GroupKey(), out.Err)
 	case record.Rejected:
 		return false, fmt.Errorf("timer %q of group %s: rejected: %s", d.Message.Timer, d.Message.GroupKey(), out.Detail)
-	case record.Processed, record.Duplicate:
+	case record.Processed, record.Duplicate, record.HeldBack:
 	}
 	return false, nil
 }
