@@ -59,9 +59,9 @@ func (a *Attempt[S]) SendTo(destination, group string, body Body) {
 	})
 }
 
-// SendAfter is [Attempt.Send] after a delay, which counts from the run of the handler: the effect is
-// published at that time under the same identity, also if the system is restarted in between. Later
-// effects are published before it, and it takes no number of a destination that numbers its
+// SendAfter is [Attempt.Send] after a delay, which counts from the run of the handler: the effect
+// is published at that time under the same identity, also if the system is restarted in between.
+// Later effects are published before it, and it takes no number of a destination that numbers its
 // messages. 0 is now; the attempt fails if the delay is negative or longer than a year, or if the
 // destination is a stream ordered by numbers.
 func (a *Attempt[S]) SendAfter(destination string, after time.Duration, body Body) {
@@ -79,9 +79,9 @@ func (a *Attempt[S]) SendAfter(destination string, after time.Duration, body Bod
 	}
 }
 
-// SetTimer sets a timer of the group: after the delay, its handler gets a message with this body and
-// with the name in [Message.Timer]. It replaces the timer of that name, if the group has one. The
-// message is processed once, and not if a commit has cancelled or replaced the timer before.
+// SetTimer sets a timer of the group: after the delay, its handler gets a message with this body
+// and with the name in [Message.Timer]. It replaces the timer of that name, if the group has one.
+// The message is processed once, and not if a commit has cancelled or replaced the timer before.
 //
 // The delay counts from the run of the handler, and is at most a year. A group has at most 1,000
 // timers. If that is exceeded, if the name is empty or longer than 256 bytes, or if the handler is

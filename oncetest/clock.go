@@ -10,10 +10,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Advance moves the clock of the system, and delivers what becomes due on the way, in the order of
+// Advance moves the clock of the system, and delivers the messages that become due, in the order of
 // the due times: messages of timers to their handlers, delayed effects to their destinations. At
-// each delivery the clock is at its due time, so timers that a handler sets on the way are delivered
-// too. An Advance of 0 delivers what is due now.
+// each delivery the clock is at its due time, so timers that a handler sets on the way are
+// delivered too. An Advance of 0 delivers the messages that are due now.
 //
 // It returns the errors of the handlers, after it has delivered the rest. A message whose handler
 // failed is delivered again by the next Advance; one that its handler rejected is not.
@@ -47,7 +47,7 @@ func (s *System) Advance(ctx context.Context, d time.Duration) error {
 // Now returns the time of the system's clock.
 func (s *System) Now() time.Time { return s.backend.clock() }
 
-// deliver delivers what is due, and reports whether it has to be delivered again.
+// deliver delivers one message, and reports whether it has to be delivered again.
 func (b *backend) deliver(ctx context.Context, d *record.Delayed) (again bool, err error) {
 	if d.Delivery != nil {
 		err := b.engine.Deliver(ctx, d.To, *d.Delivery)
@@ -58,7 +58,7 @@ func (b *backend) deliver(ctx context.Context, d *record.Delayed) (again bool, e
 		return true, fmt.Errorf("timer %q of group %s: %w", d.Message.Timer, d.Message.GroupKey(), out.Err)
 	case record.Rejected:
 		return false, fmt.Errorf("timer %q of group %s: rejected: %s", d.Message.Timer, d.Message.GroupKey(), out.Detail)
-	case record.Processed, record.Duplicate:
+	case record.Processed, record.Duplicate, record.HeldBack:
 	}
 	return false, nil
 }
@@ -78,8 +78,8 @@ func (m *memory) set(now time.Time) {
 	}
 }
 
-// due removes and returns the earliest delayed message that is due at a time, and moves the clock to
-// when it is due.
+// due removes and returns the earliest delayed message that is due at a time, and moves the clock
+// to when it is due.
 func (m *memory) due(at time.Time) (record.Delayed, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

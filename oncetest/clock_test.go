@@ -15,8 +15,8 @@ import (
 // Order is the state of one order.
 type Order struct{ Paid bool }
 
-// pay cancels an order that is not paid within a quarter of an hour, and sends a survey a week after
-// the payment.
+// pay cancels an order that is not paid within a quarter of an hour, and sends a survey a week
+// after the payment.
 func pay(_ context.Context, a *once.Attempt[Order], m once.Message) error {
 	switch {
 	case m.Timer == "unpaid":

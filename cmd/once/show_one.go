@@ -43,6 +43,15 @@ func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string
 			return err
 		}
 	}
+	if len(g.Timers) > 0 {
+		rows := [][]string{{"", ""}, {"TIMER", "DUE"}}
+		for _, x := range g.Timers {
+			rows = append(rows, []string{x.Name, stamp(&x.Due)})
+		}
+		if err := table(a.out, rows); err != nil {
+			return err
+		}
+	}
 	if len(g.Pending) == 0 {
 		return nil
 	}

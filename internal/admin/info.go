@@ -114,8 +114,16 @@ type GroupInfo struct {
 	State       json.RawMessage `json:"state,omitempty"`
 	StateBase64 []byte          `json:"state_base64,omitempty"`
 	Expires     *time.Time      `json:"expires,omitempty"`
+	// Timers are those that are set, the one that is due first at the beginning.
+	Timers []TimerInfo `json:"timers,omitempty"`
 	// Waiting says for what the group waits. It is set for one group, not in a list of groups.
 	Waiting []Wait `json:"waiting,omitempty"`
+}
+
+// TimerInfo is one timer of a group.
+type TimerInfo struct {
+	Name string    `json:"name"`
+	Due  time.Time `json:"due"`
 }
 
 // SetState stores a handler's state in State or StateBase64.

@@ -175,6 +175,10 @@ func infoOf(g *record.Group) GroupInfo {
 	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
 		info.Sources = append(info.Sources, sourceInfo(key, g.Sources[key]))
 	}
+	for name, timer := range g.Timers {
+		info.Timers = append(info.Timers, TimerInfo{name, timer.Due})
+	}
+	slices.SortFunc(info.Timers, func(a, b TimerInfo) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Name, b.Name)) })
 	info.SetState(g.State)
 	if !g.Expires.IsZero() {
 		info.Expires = &g.Expires

@@ -65,8 +65,8 @@ const RequestAttempt = ".request"
 // Send adds an effect: a message to destinations.
 func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
 
-// SendAfter adds an effect that is sent after a delay; 0 is now. It returns an error if the delay is
-// negative or longer than [MaxDelay].
+// SendAfter adds an effect that is sent after a delay; 0 is now. It returns an error if the delay
+// is negative or longer than [MaxDelay].
 func (a *Attempt) SendAfter(e Effect, after time.Duration) error {
 	if err := ValidDelay(after); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (a *Attempt) SendAfter(e Effect, after time.Duration) error {
 }
 
 // SetTimer sets a timer of the group: after the delay, the group gets a message with the content of
-// e: its ContentType, Headers and Body. A timer of the same name is replaced. It returns an error if
-// the name or the delay is not valid, or if the stream has no timers.
+// e: its ContentType, Headers and Body. A timer of the same name is replaced. It returns an error
+// if the name or the delay is not valid, or if the stream has no timers.
 func (a *Attempt) SetTimer(name string, after time.Duration, e Effect) error {
 	if err := cmp.Or(ValidTimer(name), ValidDelay(after)); err != nil {
 		return err

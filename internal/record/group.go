@@ -10,9 +10,9 @@ import (
 type Group struct {
 	Key GroupKey
 	// Incarnation is set when the record is created, to Unix milliseconds. Incarnation and Version
-	// together identify one content of the record, even if the record expires and its versions start
-	// again, but not after a restore. Incarnation is also the epoch under which downstream streams
-	// number the group's effects, until there is a restore.
+	// together identify one content of the record, even if the record expires and its versions
+	// start again, but not after a restore. Incarnation is also the epoch under which downstream
+	// streams number the group's effects, until there is a restore.
 	Incarnation uint64
 	// Version counts commits. It is 0 if there is no record, or if the record has expired.
 	Version uint64

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// A Timer is a message that a group sends to itself at a later time. The commit that sets it puts it
-// into the group's record, with an effect that carries the message. The message is processed only
-// if the record has a timer of its name and number, and its commit removes the timer. So a commit
-// that cancels or replaces a timer wins over every later delivery of its message, and no token is
-// needed to process the message once.
+// A Timer is a message that a group sends to itself at a later time. The commit that sets it puts
+// it into the group's record, with an effect that carries the message. The message is processed
+// only if the record has a timer of its name and number, and its commit removes the timer. So a
+// commit that cancels or replaces a timer wins over every later delivery of its message, and no
+// token is needed to process the message once.
 type Timer struct {
 	// Number is the number of the effect that set the timer.
 	Number uint64

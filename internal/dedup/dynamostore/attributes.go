@@ -13,8 +13,8 @@ import (
 
 // The stored format, version 1. A change of the meaning of an attribute needs a new format number;
 // an item of an unknown format is corrupt. A group with timers has the format 2: a version of this
-// program that knows no timers would drop them. Binary attributes are encoded by package encoding, with
-// its rules for fields.
+// program that knows no timers would drop them. Binary attributes are encoded by package encoding,
+// with its rules for fields.
 //
 // Table of groups, one item per group, with the sort key STATE:
 //

@@ -195,8 +195,8 @@ func keep(x *expression, key record.GroupKey, p *record.Pending, seen types.Attr
 }
 
 // expire sets the expiry of an idle record, on the condition that it has the assumed entries,
-// nothing held, and no timer that needs it for longer. The clear leaves none of the entries but kept
-// ones.
+// nothing held, and no timer that needs it for longer. The clear leaves none of the entries but
+// kept ones.
 func expire(x *expression, at time.Time, assumed []uint64) {
 	x.size(len(assumed), attrPending)
 	for _, n := range assumed {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
@@ -126,6 +127,17 @@ func cases() []test {
 			effects := answers[0].Attempt.Effects()
 			if len(effects) != 2 || effects[0].To[0] != Destination || effects[0].Group != "g" || string(effects[0].Body) != "1" || string(effects[1].Body) != "x" {
 				t.Errorf("the effects are %+v, want both in their order", effects)
+			}
+		}},
+		{name: "delays and timers", answer: `{"messages":[{"id":"a","effects":[{"to":"mail","after":"1h","body":1},{"timer":"t","after":"2h","body":2},{"cancel":"u"}]}]}`, check: func(t *testing.T, answers []record.Answer) {
+			t.Helper()
+			a := answers[0].Attempt
+			effects := a.Effects()
+			if len(effects) != 2 || !effects[0].NotBefore.Equal(a.Now.Add(time.Hour)) || effects[1].Timer != "t" || !effects[1].NotBefore.Equal(a.Now.Add(2*time.Hour)) || string(effects[1].Body) != "2" {
+				t.Errorf("the effects are %+v, want one after an hour, and one of a timer after two", effects)
+			}
+			if timers := a.Timers(); len(timers) != 2 || timers[1].Name != "u" || timers[1].Effect != nil {
+				t.Errorf("the timers are %+v, want that the second one is cancelled", timers)
 			}
 		}},
 		{name: "an entry", answer: `{"messages":[{"id":"a","append":[{"body":{"x":1}}]}]}`, check: func(t *testing.T, answers []record.Answer) {
