@@ -85,7 +85,7 @@ func (e *Engine) call(ctx context.Context, gathered *plan) bool {
 	if len(b.Messages) == 0 {
 		return true
 	}
-	b.ID, b.Group, b.Version, b.State = gathered.attempt, p.key, p.view.Version, slices.Clone(p.view.State)
+	b.ID, b.Group, b.Version, b.State, b.Now = gathered.attempt, p.key, p.view.Version, slices.Clone(p.view.State), gathered.now
 	err := p.stream.Batch.Run(ctx, b)
 	if err != nil && len(b.Messages) > 1 {
 		e.cfg.Log.Warn("batch handler failed, and is called again with the first message alone", "stream", p.stream.Name, "messages", len(b.Messages), "error", err)

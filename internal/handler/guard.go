@@ -206,15 +206,22 @@ func traced(effect, message map[string]string) map[string]string {
 
 // effect adds one effect to an attempt.
 func (h *Handler) effect(a *record.Attempt, e *Effect, path string) error {
+	var err error
+	content := record.Effect{ContentType: e.ContentType, Headers: e.Headers, Body: e.Body}
 	switch {
-	case e.Timer != "" || e.Cancel != "":
-		return wrong(path, "is a timer, which this version does not have")
-	case e.After > 0:
-		return wrong(path, "has after, which this version does not have")
+	case e.Timer != "":
+		err = a.SetTimer(e.Timer, e.After, content)
+	case e.Cancel != "":
+		err = a.CancelTimer(e.Cancel)
 	case !slices.Contains(h.options.Destinations, e.To):
 		return wrong(path+".to", "is %.100q, which is no destination of the stream; %s", e.To, known(h.options.Destinations))
+	default:
+		content.To, content.Group = []string{e.To}, e.Group
+		err = a.SendAfter(content, e.After)
 	}
-	a.Send(record.Effect{To: []string{e.To}, Group: e.Group, ContentType: e.ContentType, Headers: e.Headers, Body: e.Body})
+	if err != nil {
+		return wrong(path, "is not valid: %v", err)
+	}
 	return nil
 }
 

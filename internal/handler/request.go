@@ -48,7 +48,7 @@ type Message struct {
 func NewMessage(m *record.Message) (Message, error) {
 	out := Message{
 		ID: m.Identity(), Try: max(m.Try, 1), ContentType: m.ContentType, Headers: m.Headers,
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, Timer: m.Timer,
 	}
 	if !m.Accepted.IsZero() {
 		at := m.Accepted.UTC()
