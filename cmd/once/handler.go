@@ -250,7 +250,7 @@ func checkTried(c *config.Config, stream string, answer *handler.Answer) error {
 	return nil
 }
 
-// showTried prints what would be committed.
+// showTried prints the results that would be committed.
 func (a *app) showTried(r *tryResult) error {
 	pairs := []string{"took", r.Took, "state before", string(r.Before), "state after", string(r.After)}
 	for _, result := range r.parsed.Results {

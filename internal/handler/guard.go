@@ -66,7 +66,7 @@ func New(caller Caller, o Options) *Handler {
 	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log}}
 }
 
-// Close releases what the caller holds, such as a program. No call may be made any more.
+// Close closes the caller, and ends its program if it has one. No call may be made any more.
 func (h *Handler) Close() error {
 	if c, ok := h.caller.(io.Closer); ok {
 		return c.Close()
@@ -135,7 +135,7 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	return answer, err
 }
 
-// judge returns what a failed call says about the handler.
+// judge returns the state of the handler after a failed call.
 func judge(ctx context.Context, err error) verdict {
 	switch {
 	case errors.As(err, new(*FailedError)):
