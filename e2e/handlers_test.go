@@ -34,6 +34,11 @@ func handlerRows() []handlerRow {
 				return []string{"python3", "-m", "once_handler", "stock:change", "--port", port, "--secret", "env:HANDLER_SECRET"}
 			},
 		},
+		{example: transferExample(), language: "go", program: "./examples/transfer"},
+		{
+			example: transferExample(), language: "typescript", folder: "examples/transfer/typescript", prepare: transferInTypeScript,
+			serve: func(port string) []string { return []string{"node", "dist/main.js", port} },
+		},
 	}
 }
 
@@ -46,15 +51,15 @@ type handlerRow struct {
 	program string
 	// folder has the files of the handler, and a once.yaml that starts it by exec.
 	folder string
-	// prepare returns further environment variables of the handler, once it can run.
-	prepare func(t *testing.T) []string
+	// prepare returns further environment variables of the handler, once it can run in dir.
+	prepare func(t *testing.T, dir string) []string
 	// serve returns the command of a server of the handler at a port of this machine. The secret is
 	// in $HANDLER_SECRET.
 	serve func(port string) []string
 }
 
 // pythonPackage returns the variable with which Python finds the package for handlers.
-func pythonPackage(t *testing.T) []string {
+func pythonPackage(t *testing.T, _ string) []string {
 	t.Helper()
 	path, err := filepath.Abs("../handlers/python/src")
 	must(t, err)
@@ -138,7 +143,7 @@ func newHandled(t *testing.T, row handlerRow, way string) *handled {
 	}
 	h.server = newServer(t, onceBinary, string(text))
 	must(t, copyFiles(filepath.Join("..", row.folder), h.dir, "once.yaml"))
-	h.env = append(row.prepare(t), "HANDLER_SECRET="+handlerSecret)
+	h.env = append(row.prepare(t, h.dir), "HANDLER_SECRET="+handlerSecret)
 	if way == "url" {
 		h.handler = &handlerServer{t: t, command: row.serve(port), dir: h.dir, env: h.env, port: port}
 		must(t, h.handler.start())

@@ -52,7 +52,8 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations, handlers []p
 			f.role.AddManagedPolicy(props.Archives.Policy)
 		}
 	}
-	for _, runs := range []function{ingest, process} { // ingest runs those of one-time requests and of direct streams
+	// Ingest runs the handlers of one-time requests and of direct streams.
+	for _, runs := range []function{ingest, process} {
 		p.grantHandlers(props, handlers, runs.role)
 	}
 	if props.Emulator {

@@ -45,7 +45,7 @@ type PipelineProps struct {
 	// to its folder in Assets.
 	IngestFunction, ProcessFunction, PublishFunction string
 	// Handlers are the functions that handle streams, by the names of the streams. A function
-	// replaces the one that Config names for its stream; the other settings of the handler are those
+	// replaces the function in Config for its stream; the other settings of the handler are those
 	// of Config. Default to the functions that Config names.
 	Handlers map[string]awslambda.IFunction
 	// Architecture is what the bootstraps are built for. Defaults to arm64; the app, for emulators,

@@ -18,7 +18,7 @@ all() {
 }
 
 variables() {
-	for service in SNS EVENTBRIDGE S3 SECRETS_MANAGER SSM STS; do echo "export AWS_ENDPOINT_URL_$service=http://127.0.0.1:$rest"; done
+	for service in SNS EVENTBRIDGE LAMBDA S3 SECRETS_MANAGER SSM STS; do echo "export AWS_ENDPOINT_URL_$service=http://127.0.0.1:$rest"; done
 	echo "export AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:$dynamodb AWS_ENDPOINT_URL_SQS=http://127.0.0.1:$sqs"
 	echo "export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true"
 }

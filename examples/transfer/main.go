@@ -3,6 +3,9 @@
 //
 //	go run ./examples/transfer                  # in a temporary folder
 //	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run changes nothing
+//	go run ./examples/transfer -data accounts -listen 127.0.0.1:8080   # only serves the accounts
+//
+// Folder typescript has the same handler in TypeScript.
 package main
 
 import (
@@ -12,18 +15,39 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/effectively-once/once/embedded"
 )
 
 func main() {
 	data := flag.String("data", "", "data folder; empty takes a temporary one and removes it")
+	listen := flag.String("listen", "", "address at which the accounts in the data folder are served until an interrupt")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *data); err != nil {
+	err := errors.New("-listen needs -data")
+	switch {
+	case *listen == "":
+		err = run(context.Background(), os.Stdout, *data)
+	case *data != "":
+		err = serve(*data, *listen)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "transfer:", err)
 		os.Exit(1)
 	}
+}
+
+// serve serves the accounts in a data folder until an interrupt.
+func serve(data, listen string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	sys, err := open(data, embedded.Options{Listen: listen})
+	if err != nil {
+		return err
+	}
+	return errors.Join(sys.Run(ctx), sys.Close())
 }
 
 // run serves the accounts in a data folder, lets a customer send to it, and prints the messages to

@@ -35,7 +35,7 @@ func ParseFunction(text string) (Function, error) {
 	return f, nil
 }
 
-// functionRule says what a function looks like.
+// functionRule is the rule for the name of a function.
 const functionRule = "must be the name or ARN of a function, such as orders, orders:ALIAS or arn:aws:lambda:REGION:ACCOUNT:function:orders"
 
 // SetFunctions sets the Lambda functions that handle streams, by the names of the streams. It is
@@ -68,6 +68,9 @@ func (c *Config) SetFunctions(functions map[string]string) error {
 // handlerMargin is the part of a function's timeout that is not for its handlers: the time to load
 // and to commit, to move dead letters, and to answer.
 const handlerMargin = 4 * time.Second
+
+// functionTimeout is the default timeout of the process function.
+const functionTimeout = 30 * time.Second
 
 // CheckTimeouts returns an error for each handler whose timeout does not fit into that of the
 // function that calls it: the process function, or for a direct stream also the ingest function.

@@ -65,3 +65,15 @@ func TestTheTimeoutOfAHandlerHasToFitIntoThatOfItsFunction(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeoutThatNeedsALongerOneOfTheFunctionsIsAWarning(t *testing.T) {
+	const text = "streams: {orders: {}, mail: {}}\nhandlers:\n  orders: {lambda: f, timeout: TIMEOUT}\n  mail: {url: \"https://mail.example\", secret: \"env:S\", timeout: 1m}\n"
+	for timeout, want := range map[string]string{
+		"26s": "", "27s": "handlers.orders.timeout: on AWS the timeout of the functions, which is 30s by default, must be at least 31s",
+	} {
+		got := strings.Join(parsed(t, strings.Replace(text, "TIMEOUT", timeout, 1)).Warnings(), "\n")
+		if want == "" && strings.Contains(got, "timeout") || !strings.Contains(got, want) {
+			t.Errorf("%s: got the warnings %q, want %q", timeout, got, want)
+		}
+	}
+}

@@ -199,6 +199,9 @@ func (c *Config) handlerWarnings() []string {
 		if h.Exec != "" {
 			out = append(out, path+".exec: "+h.Where())
 		}
+		if h.Lambda != "" && h.Timeout.Std() > functionTimeout-handlerMargin {
+			out = append(out, fmt.Sprintf("%s.timeout: on AWS the timeout of the functions, which is %v by default, must be at least %v", path, Duration(functionTimeout), h.Timeout+Duration(handlerMargin)))
+		}
 		if h.Exec != "" && h.Concurrency > 1 {
 			out = append(out, path+".concurrency: exec is called once at a time")
 		}

@@ -85,7 +85,8 @@ func (e *Engine) call(ctx context.Context, gathered *plan) bool {
 	if len(b.Messages) == 0 {
 		return true
 	}
-	b.ID, b.Group, b.Version, b.State, b.Now = gathered.attempt, p.key, p.view.Version, slices.Clone(p.view.State), gathered.now
+	b.ID, b.Group, b.Version, b.State = gathered.attempt, p.key, p.view.Version, slices.Clone(p.view.State)
+	b.Now, b.NoTimers = e.cfg.Now(), p.stream.NoTimers()
 	err := p.stream.Batch.Run(ctx, b)
 	if err != nil && len(b.Messages) > 1 {
 		e.cfg.Log.Warn("batch handler failed, and is called again with the first message alone", "stream", p.stream.Name, "messages", len(b.Messages), "error", err)
@@ -184,7 +185,7 @@ func (c *call) unprocessed() (record.Outcome, bool) {
 func (pl *plan) gather(it *item) {
 	c := pl.call
 	b := &c.batch
-	if it.copied && slices.Contains(c.tokens, it.Token()) {
+	if !it.ByNumber && slices.Contains(c.tokens, it.Token()) {
 		return // the second plan compares its content
 	}
 	if pl.more = c.closed || len(b.Messages) == pl.part.pace.next || len(b.Messages) > 0 && c.bytes+it.Size() > maxCall; pl.more {

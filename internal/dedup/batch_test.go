@@ -426,3 +426,28 @@ func TestAnAnswerOfNothingIsAFailure(t *testing.T) {
 	}
 	same(t, "version", l.group().Version, 0)
 }
+
+func TestATimerOfABatchHandlerFiresOnce(t *testing.T) {
+	for name, s := range map[string]record.Stream{"key": byKey, "token": byToken, "sequence": bySequence} {
+		l := newBatchLab(t)
+		l.committed(s, first(l, s, "set=remind/1h"))
+		messages := l.fired()
+		if len(messages) != 1 || !messages[0].NotBefore.Equal(l.clock().Add(time.Hour)) {
+			t.Fatalf("%s: got %+v, want one message that is due in an hour", name, messages)
+		}
+		l.calls = nil
+		same(t, name, l.worker(s).process(messages[0], messages[0]), []string{"processed", "duplicate"})
+		same(t, name+": calls of the handler", len(l.calls), 1)
+		same(t, name+": timers", l.timersOf(), []string{})
+	}
+}
+
+// The call has the message of the timer behind a message that cancels it. Its answer is not committed.
+func TestATimerThatTheSameCallCancelsDoesNotFire(t *testing.T) {
+	l := newBatchLab(t)
+	l.committed(byKey, keyed("a: set=remind/1h")...)
+	l.calls = nil
+	same(t, "fates", l.worker(byKey).process(keyed("b: cancel=remind")[0], l.fired()[0], keyed("c")[0]), []string{"processed", "duplicate", "processed"})
+	same(t, "state", string(l.group().State), "a,b,c,")
+	same(t, "messages of the calls", len(l.calls), 3) // all three, b alone, c alone
+}

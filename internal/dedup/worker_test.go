@@ -185,7 +185,7 @@ func (l *lab) batch(h record.Handler) record.BatchHandler {
 		}
 		state := b.State
 		for i, m := range b.Messages[:most] {
-			own := &record.Attempt{ID: b.ID, Group: b.Group, State: slices.Clone(state), Log: b.Log}
+			own := &record.Attempt{ID: b.ID, Group: b.Group, State: slices.Clone(state), Log: b.Log, Now: b.Now, NoTimers: b.NoTimers}
 			err := h.Run(ctx, own, m)
 			if reject, ok := errors.AsType[*record.RejectError](err); ok {
 				b.Reject(reject.Detail)
@@ -197,7 +197,9 @@ func (l *lab) batch(h record.Handler) record.BatchHandler {
 				}
 				break
 			}
-			handOver(b.Accept(), own)
+			if err := handOver(b.Accept(), own); err != nil {
+				return err
+			}
 			state = own.State
 		}
 		b.State = state
@@ -221,18 +223,28 @@ func (l *lab) asked(b *record.Batch) int {
 }
 
 // handOver copies the results of an attempt to another one.
-func handOver(to, own *record.Attempt) {
+func handOver(to, own *record.Attempt) error {
 	var bodies [][]byte
 	for _, body := range own.Staged() {
 		bodies = append(bodies, body)
 	}
 	for _, f := range own.Effects() { // the blobs are last, in the order of their bodies
-		if f.Blob == nil {
+		switch {
+		case f.Blob != nil:
+			to.Blob(f.Blob.Key, bodies[0])
+			bodies = bodies[1:]
+		case f.Timer == "":
 			to.Send(f)
-			continue
 		}
-		to.Blob(f.Blob.Key, bodies[0])
-		bodies = bodies[1:]
+	}
+	for _, c := range own.Timers() {
+		err := to.CancelTimer(c.Name)
+		if c.Effect != nil {
+			err = to.SetTimer(c.Name, c.Effect.NotBefore.Sub(own.Now), *c.Effect)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for _, entry := range own.Entries() {
 		to.Append(entry)
@@ -243,4 +255,5 @@ func handOver(to, own *record.Attempt) {
 	if reply := own.Answer(); reply != nil {
 		to.Reply(*reply)
 	}
+	return nil
 }

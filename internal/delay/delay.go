@@ -52,9 +52,9 @@ type Store interface {
 	// Put stores items durably. An item replaces the one with the same key. An item that is too
 	// large for the store is an error that wraps [ErrTooLarge], and then none is stored.
 	Put(ctx context.Context, items []Item) error
-	// Due returns up to limit items that are due before a time, the earliest first; those that are
-	// due at the same time in the order of their names. It returns fewer only if there are no more.
-	// The limit is at least 1.
+	// Due returns up to limit items that are due before a time, the earliest first, and those that
+	// are due at the same time in any order. It returns fewer only if there are no more. The limit
+	// is at least 1.
 	Due(ctx context.Context, before time.Time, limit int) ([]Item, error)
 	// Delete deletes items. Missing ones are ignored.
 	Delete(ctx context.Context, keys []Key) error

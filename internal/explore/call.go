@@ -27,6 +27,7 @@ type call struct {
 	touches touch
 	reads   bool // it changes nothing: the state is the same before and after
 	parts   int  // the number of ways to apply it partly or fully
+	firsts  int  // a batch handler may also answer the first message only, or the first two, up to firsts
 	apply   func(v view) outcome
 	some    func(v view, n int) outcome // one of those ways, from 1 on
 

@@ -34,8 +34,8 @@
 // At each call: it works; it fails before it was applied, or after; a list of deliveries fails in
 // the middle; of a list of marks, triggers, returns or dead letters any part is applied; it is
 // reported as failed and is applied at any later time; time passes before its answer; the worker
-// dies. A read of groups and tokens is one read of groups and then one of tokens, with any other
-// steps in between.
+// dies. A batch handler answers all messages of a call, or only the first ones. A read of groups and
+// tokens is one read of groups and then one of tokens, with any other steps in between.
 //
 // Besides: any free worker receives any waiting message; the visibility time of a delivery ends
 // while its worker continues, the queue redelivers, and a late acknowledgement removes that second

@@ -104,6 +104,24 @@ func (a *host) work(name string) error {
 	return a.ask(c, name).err
 }
 
+// askHandler is the visible part of a call of a batch handler: it fails, or it answers the first
+// messages, at least one.
+func (a *host) askHandler(messages []record.Message) (answered int, err error) {
+	names := namesOf(messages)
+	c := call{op: "ask", reads: true, text: "ask " + strings.Join(names, ", "), firsts: len(messages) - 1}
+	c.apply = func(v view) outcome { return outcome{view: v, answer: a.w.answersOf(len(messages), v.now)} }
+	got := a.ask(c, names)
+	if got.err != nil {
+		return 0, got.err
+	}
+	return got.value.(int), nil // put there by answersOf
+}
+
+// answersOf returns the answer of a batch handler to the first n messages.
+func (w *world) answersOf(n int, now time.Time) *answer {
+	return w.answerOf(keyOf("answers", n), fmt.Sprintf("%d answers", n), now, n, nil)
+}
+
 // storePort implements record.Store for a worker.
 type storePort struct{ *host }
 

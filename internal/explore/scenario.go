@@ -123,8 +123,11 @@ type Stream struct {
 	// were put there; they need fifo and log.
 	Pool bool `yaml:"pool"`
 	// Retain is how long entries of logs can be read. Defaults to [record.DefaultLogRetention].
-	Retain         Duration         `yaml:"retain"`
-	Reply          bool             `yaml:"reply"`
+	Retain Duration `yaml:"retain"`
+	Reply  bool     `yaml:"reply"`
+	// Asks is the largest number of messages in one call of a batch handler, which takes the place of
+	// the handler. It answers all messages of a call, or the first ones, or the call fails.
+	Asks           int              `yaml:"asks"`
 	Blob           bool             `yaml:"blob"`
 	Retention      Duration         `yaml:"retention"`
 	GroupRetention Duration         `yaml:"group-retention"`
@@ -161,7 +164,9 @@ type Message struct {
 	// Rejected says that the handler refuses the message for good, Refused that the destinations
 	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`
-	Refused  bool `yaml:"refused"`
+	// Fails says that every call of a batch handler with the message fails.
+	Fails   bool `yaml:"fails"`
+	Refused bool `yaml:"refused"`
 	// Untaken says that every try to send its effects fails.
 	Untaken bool `yaml:"untaken"`
 	Large   bool `yaml:"large"`
@@ -296,6 +301,9 @@ func (s *Scenario) check() error {
 				return fmt.Errorf("request %s: no such message: %q", name, m)
 			}
 		}
+	}
+	if s.Stream.Asks > 0 && (s.Stream.Fails || s.Stream.Blob || s.Stream.Stateless || s.Stream.Pool) {
+		return errors.New("a batch handler needs a stream with state, and makes no blobs; its calls may fail anyway")
 	}
 	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard) > 0) {
 		return errors.New("restores need a tick, and neither requests nor leases")

@@ -189,6 +189,9 @@ func (w *world) called(s *state, r *run, out []step) []step {
 		a := o.answer
 		add(" — and time passes before the answer", &later, w.answerOf(fmt.Sprint("later ", a.id), a.text, later.now, a.value, a.err), ticks)
 	}
+	for n := 1; n <= r.call.firsts; n++ {
+		add(fmt.Sprintf(" — answers the first %d", n), &after, w.answersOf(n, s.now))
+	}
 	if s.left[failures] == 0 {
 		return out
 	}

@@ -77,6 +77,10 @@ func (w *world) streams(a *host) []record.Stream {
 		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
 		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
 	}
+	if s.Asks > 0 {
+		out.Handler, out.BatchSize = nil, s.Asks
+		out.Batch = func(_ context.Context, b *record.Batch) error { return w.handleBatch(a, b) }
+	}
 	if s.Pool {
 		out.Partitions = 1
 	}
@@ -126,6 +130,39 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 	}
 	return nil
 }
+
+// handleBatch is the batch handler of a scenario. The state in its answer has all messages of the
+// answer.
+func (w *world) handleBatch(worker *host, b *record.Batch) error {
+	answered, err := worker.askHandler(b.Messages)
+	if err != nil {
+		return err
+	}
+	for i := range b.Messages {
+		if w.scenario.Messages[nameOf(b.Messages[i])].Fails {
+			return errFails
+		}
+	}
+	state := b.State
+	for i := range b.Messages[:answered] {
+		m := b.Messages[i]
+		if w.scenario.Messages[nameOf(m)].Rejected {
+			b.Reject("as the scenario says")
+			continue
+		}
+		a := b.Accept()
+		a.State = state
+		if err := w.handle(worker, a, m); err != nil {
+			return err
+		}
+		state = a.State
+	}
+	b.State = state
+	return nil
+}
+
+// errFails is the error of a call with a message that fails.
+var errFails = errors.New("as the scenario says")
 
 // engine returns the engine of a worker.
 func (w *world) engine(a *host) *dedup.Engine {

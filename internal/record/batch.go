@@ -57,8 +57,9 @@ type Batch struct {
 	State []byte
 	// Log is the end of the group's log at Version.
 	Log Log
-	// Now is the time from which delays of effects and timers count.
-	Now time.Time
+	// Now and NoTimers are those of the attempts, see [Attempt].
+	Now      time.Time
+	NoTimers error
 	// Messages are the messages, in their order. There is at least one.
 	Messages []Message
 
@@ -76,7 +77,7 @@ type Answer struct {
 // Accept answers the next message: it is processed. The returned attempt collects its effects,
 // entries and reply. Its State has no meaning: a batch has one state, [Batch.State].
 func (b *Batch) Accept() *Attempt {
-	a := &Attempt{ID: b.ID + "." + strconv.Itoa(len(b.answers)+1), Group: b.Group, Log: b.Log, Now: b.Now}
+	a := &Attempt{ID: b.ID + "." + strconv.Itoa(len(b.answers)+1), Group: b.Group, Log: b.Log, Now: b.Now, NoTimers: b.NoTimers}
 	if n := len(b.answers); n < len(b.Messages) && b.Messages[n].Route != "" {
 		a.ID += RequestAttempt
 	}

@@ -1,8 +1,8 @@
 // Moves money between accounts, effectively once: the handler of ../transfer.go in TypeScript.
 //
-//   examples/transfer/typescript/build.sh
-//   once dev --config examples/transfer/typescript/once.yaml      # starts it as a program
-//   ONCE_SECRET=… node examples/transfer/typescript/dist/main.js 8090   # or it listens, for a url
+//   ./build.sh
+//   once dev                                 # starts it as a program
+//   ONCE_SECRET=… node dist/main.js 8090     # or it is called by its URL
 
 import { createServer } from "node:http";
 import { exec } from "@effectively-once/handler/exec";

@@ -4,6 +4,7 @@ package delaytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type Harness struct {
 	Now time.Time
 	// Many is how many items the case with many has. Defaults to 2,500.
 	Many int
+	// Parallel runs the cases concurrently, for a store behind a network.
+	Parallel bool
 }
 
 // Run runs the suite.
@@ -54,6 +57,9 @@ func Run(t *testing.T, h Harness) {
 		"items are counted":                                 counted,
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			if h.Parallel {
+				t.Parallel()
+			}
 			run(t, &world{Harness: h, store: h.New(t)})
 		})
 	}
@@ -97,8 +103,18 @@ func (w *world) due(t *testing.T, after time.Duration, limit int) []delay.Item {
 // wantDue compares the names of the items that are due.
 func (w *world) wantDue(t *testing.T, after time.Duration, limit int, names ...string) {
 	t.Helper()
+	items := w.due(t, after, limit)
+	if !slices.IsSortedFunc(items, func(a, b delay.Item) int { return a.Due.Compare(b.Due) }) {
+		t.Errorf("items due %v after now are not in the order of their times: %v", after, items)
+	}
+	slices.SortFunc(items, func(a, b delay.Item) int { // any order at the same time
+		if c := a.Due.Compare(b.Due); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
 	var got []string
-	for _, item := range w.due(t, after, limit) {
+	for _, item := range items {
 		got = append(got, item.Name)
 	}
 	if diff := cmp.Diff(names, got); diff != "" {

@@ -22,11 +22,11 @@ type Store struct {
 
 	mu      sync.Mutex // held during a write to the log's memory, never during a sync
 	waiting int
-	// floor is a time before which there is no item, in Unix nanoseconds. A scan that begins there
+	// floor is a time before which there is no item, as a [delay.Ordinal]. A scan that begins there
 	// passes none of the items that were deleted: they stay on disk until they are compacted.
-	floor int64
+	floor uint64
 	// lowest is the earliest time that was put since the scan under way began.
-	lowest int64
+	lowest uint64
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 // Open opens the store of a database. The database may have been opened to be read only: then only
 // Due and Stats may be called.
 func Open(db *pebble.DB) (*Store, error) {
-	s := &Store{db: db, floor: math.MinInt64}
-	it, err := s.iterator(math.MinInt64, math.MaxInt64)
+	s := &Store{db: db}
+	it, err := s.iterator(0, math.MaxUint64)
 	if err != nil {
 		return nil, fmt.Errorf("open delayed messages: %w", err)
 	}
@@ -52,9 +52,9 @@ func Open(db *pebble.DB) (*Store, error) {
 }
 
 // iterator returns an iterator over the items that are due from one time on and before another.
-func (s *Store) iterator(from, before int64) (*pebble.Iterator, error) {
-	bounds := &pebble.IterOptions{LowerBound: timeKey(nil, time.Unix(0, from)), UpperBound: timeKey(nil, time.Unix(0, before))}
-	if before == math.MaxInt64 {
+func (s *Store) iterator(from, before uint64) (*pebble.Iterator, error) {
+	bounds := &pebble.IterOptions{LowerBound: timeKey(nil, from), UpperBound: timeKey(nil, before)}
+	if before == math.MaxUint64 {
 		bounds.UpperBound = []byte{pebbledb.Delays + 1}
 	}
 	return s.db.NewIter(bounds)
@@ -110,7 +110,7 @@ func (s *Store) put(ctx context.Context, items []delay.Item) error {
 		return err
 	}
 	for i := range items {
-		due := nanos(items[i].Due)
+		due := delay.Ordinal(items[i].Due)
 		s.floor, s.lowest = min(s.floor, due), min(s.lowest, due)
 	}
 	if err := batch.Commit(pebble.NoSync); err != nil {
@@ -146,8 +146,8 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
 	s.mu.Lock()
-	s.lowest = math.MaxInt64
-	from, end := s.floor, nanos(before)
+	s.lowest = math.MaxUint64
+	from, end := s.floor, delay.Ordinal(before)
 	it, err := s.iterator(from, max(from, end))
 	s.mu.Unlock()
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 		return nil, fmt.Errorf("read delayed messages: %w", err)
 	}
 	if len(items) > 0 {
-		end = nanos(items[0].Due)
+		end = delay.Ordinal(items[0].Due)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +213,7 @@ func (s *Store) Delete(ctx context.Context, keys []delay.Key) error {
 
 // Stats implements [delay.Counter].
 func (s *Store) Stats(ctx context.Context) (delay.Stats, error) {
-	first, err := s.Due(ctx, time.Unix(0, math.MaxInt64), 1)
+	first, err := s.Due(ctx, delay.OfOrdinal(math.MaxUint64), 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := delay.Stats{Waiting: s.waiting}

@@ -1,12 +1,12 @@
 // Package lambdahandler calls handlers that are functions of AWS Lambda. The function is invoked
-// with the request document as its event; what it returns is the answer document.
+// with the request document as its event, and returns the answer document.
 //
 // # Errors
 //
 // Every error is a failed try, and its text names the function: a request or an answer that is too
-// large for Lambda, a throttled or refused invocation, and the end of the context. An error that the
-// function raised, its timeout included, is a [*handler.FailedError]. A function whose invocation
-// was given up may still run to its end; its answer is lost.
+// large for Lambda, a throttled or refused invocation, and the end of the context. If the function
+// raised an error, its timeout included, the error is a [*handler.FailedError]. A function whose
+// invocation was given up may still run to its end; its answer is lost.
 //
 // # Limits
 //
@@ -106,7 +106,7 @@ func (c *Caller) options(o *lambda.Options) {
 	}
 }
 
-// explain shortens an error of the SDK to what the service said.
+// explain shortens an error of the SDK to the message of the service.
 func explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("no answer in time: %w", cause)

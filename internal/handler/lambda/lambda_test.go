@@ -93,7 +93,7 @@ func TestAFunctionIsNamedByNameAliasOrARN(t *testing.T) {
 		"arn:aws-cn:lambda:cn-north-1" + account + ":live": "arn%3Aaws-cn%3Alambda%3Acn-north-1%3A123456789012%3Afunction%3Aorders%3Alive cn-north-1",
 	} {
 		c := caller(t, endpoint(t, func(w http.ResponseWriter, r *http.Request) {
-			scope := strings.Split(r.Header.Get("Authorization"), "/") // of the signature: KEY/DATE/REGION/SERVICE/…
+			scope := strings.Split(r.Header.Get("Authorization"), "/") // KEY/DATE/REGION/SERVICE/…
 			name := strings.Split(r.URL.EscapedPath(), "/")[3]
 			_, _ = io.WriteString(w, name+" "+scope[2])
 		}), function)

@@ -163,8 +163,8 @@ func elsewhere(c *onceconfig.Config) []system.Stream {
 	return out
 }
 
-// withoutHandlers returns a copy of a configuration without its handlers: their streams are declared
-// by [elsewhere] like all others.
+// withoutHandlers returns a copy of a configuration without its handlers: [elsewhere] declares
+// their streams like all others.
 func withoutHandlers(c *onceconfig.Config) *onceconfig.Config {
 	out := *c
 	out.Handlers = nil

@@ -18,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/aws/secret"
 	"github.com/effectively-once/once/internal/aws/sign"
 	"github.com/effectively-once/once/internal/blob/s3blob"
+	"github.com/effectively-once/once/internal/delay/dynamodelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -81,8 +82,13 @@ func (c Clients) ports(settings Settings) pipeline.Ports {
 	port := func(url string) queue.Queue { return b.queue(c.SQS, url) }
 	return pipeline.Ports{
 		Ingress: port(urls.Ingress), IngressFIFO: port(urls.IngressFIFO), Publish: port(urls.Publish), PublishFIFO: port(urls.PublishFIFO),
-		Dead: port(urls.Dead), DeadPublish: port(urls.DeadPublish),
+		Dead: port(urls.Dead), DeadPublish: port(urls.DeadPublish), Delays: pipeline.Delays{Store: c.delays(settings), Horizon: queue.MaxDelay},
 	}
+}
+
+// delays keep the messages that are due later than a queue can delay them.
+func (c Clients) delays(settings Settings) *dynamodelay.Store {
+	return dynamodelay.New(c.DynamoDB, settings.Tables.Groups)
 }
 
 // bodies are where bodies are kept that are too large for a queue, and whose names are followed.

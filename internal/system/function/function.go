@@ -17,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
@@ -43,6 +44,7 @@ type System struct {
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
 	sessions *session.Sessions
+	keeper   *delay.Keeper
 	watch    *telemetry.Telemetry
 	bucket   bool // there is one, for blobs, claims and bodies
 	bodies   bodies
@@ -96,6 +98,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 		// Several instances serve them, so each renewal of a lease is a write.
 		sessions: p.Sessions(store, p.Queues, session.Config{}),
+		keeper:   delay.NewKeeper(clients.delays(settings), p.Queues.Move, delay.Options{Batch: moveBatch, Ahead: moveAhead, Log: log}),
 	}, nil
 }
 

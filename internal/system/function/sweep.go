@@ -21,6 +21,8 @@ type Swept struct {
 	// Groups were visited to the end; Failed groups returned errors.
 	Groups int `json:"groups"`
 	Failed int `json:"failed"`
+	// Moved is how many delayed messages were moved to their queues.
+	Moved int `json:"moved,omitempty"`
 	// Strays are deleted objects: staged blobs and claims that no group knows.
 	Strays int `json:"strays"`
 	// Done is false if time ended the sweep. That is no error: each sweep begins elsewhere, so that
@@ -58,14 +60,41 @@ func (s *System) sweepAll(ctx context.Context) (Swept, error) {
 	return swept, errors.Join(lateErr, groupsErr, straysErr)
 }
 
-// sweepEach continues the ends of streams, which are few, and then closes gaps.
+const (
+	// moveAhead is how long before they are due delayed messages are moved to SQS, which delays them
+	// for the rest of the time. It is longer than several intervals of the sweep, so that a sweep
+	// that fails makes no message late.
+	moveAhead = 5 * time.Minute
+	// moveBatch is how many delayed messages are read, moved and deleted at a time.
+	moveBatch = 500
+	// moveShare is the part of a sweep's time that delayed messages may take: one in so many.
+	moveShare = 2
+)
+
+// moveDelayed moves the delayed messages that are due soon, as far as its part of the time allows.
+// The next sweep continues.
+func (s *System) moveDelayed(ctx context.Context) (moved int, through bool, err error) {
+	ctx, cancel := s.keep(ctx, func(left time.Duration) time.Duration { return left / moveShare })
+	defer cancel()
+	moved, err = s.keeper.MoveDue(ctx)
+	if through = !late(ctx, err); !through {
+		s.log.Info("sweep ran out of time for delayed messages", "moved", moved)
+		err = nil
+	}
+	return moved, through, err
+}
+
+// sweepEach moves delayed messages, continues the ends of streams, which are few, and then closes
+// gaps.
 func (s *System) sweepEach(ctx context.Context) (Swept, error) {
+	moved, through, moveErr := s.moveDelayed(ctx)
 	ends := s.sessions.SweepEnds(ctx)
 	if late(ctx, ends) {
 		ends = nil
 	}
 	swept, err := s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
-	return swept, errors.Join(err, ends)
+	swept.Moved, swept.Done = moved, swept.Done && through
+	return swept, errors.Join(moveErr, err, ends)
 }
 
 // late reports whether an error means only that the context's time is over.

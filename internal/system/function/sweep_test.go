@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
@@ -209,5 +210,56 @@ func TestAnUnknownTaskIsAnError(t *testing.T) {
 	want := `unknown task "swep": it must be sweep, sweep-all, redrive, drop or skip`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, not %s", err, want)
+	}
+}
+
+func TestTheScheduleMovesDelayedMessagesToSQSBeforeTheyAreDue(t *testing.T) {
+	settings, clients := emulated(t, `
+streams:
+  orders: {destinations: [shop]}
+destinations:
+  shop: {webhook: "http://127.0.0.1:1/"}
+`)
+	s, err := Open(Process, settings, clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	message := func(id string, after time.Duration) record.Message {
+		return record.Message{Stream: "orders", ID: id, Body: []byte("{}"), Accepted: start, NotBefore: start.Add(after)}
+	}
+	for i, err := range s.pipeline.Queues.EnqueueAll(t.Context(), []record.Message{message("in SQS", 2*time.Second), message("soon", 16*time.Minute), message("next month", 30*24*time.Hour)}) {
+		if err != nil {
+			t.Fatalf("message %d: got %v, want no error", i, err)
+		}
+	}
+	if swept := do(t, s.Handler(), `{"once":"sweep"}`); swept.Moved != 0 || !swept.Done {
+		t.Errorf("the sweep is %+v, want that it moves nothing: no message is due within five minutes", swept)
+	}
+	ahead := delay.NewKeeper(clients.delays(settings), s.pipeline.Queues.Move, delay.Options{Ahead: moveAhead, Now: func() time.Time { return time.Now().Add(16*time.Minute - 3*time.Second) }})
+	if moved, err := ahead.MoveDue(t.Context()); err != nil || moved != 1 {
+		t.Errorf("close to its time, moved %d (%v), want one message", moved, err)
+	}
+	ingress := sqsqueue.New(clients.SQS, settings.Queues.Ingress)
+	got := map[string]bool{}
+	for deadline := time.Now().Add(time.Minute); len(got) < 2 && time.Now().Before(deadline); {
+		deliveries, err := ingress.Receive(t.Context(), 10, time.Minute, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range deliveries {
+			id := deliveries[i].Attributes["once-id"]
+			got[id] = true
+			if id == "in SQS" && time.Since(start) < 2*time.Second {
+				t.Errorf("%s arrived after %v, want that it arrives after 2 s", id, time.Since(start))
+			}
+		}
+	}
+	if !got["in SQS"] || !got["soon"] || len(got) != 2 {
+		t.Errorf("SQS has delivered %v, want the messages in SQS and soon", got)
+	}
+	left, err := clients.delays(settings).Due(t.Context(), start.Add(record.MaxDelay), 10)
+	if err != nil || len(left) != 1 || !left[0].Due.Equal(start.Add(30*24*time.Hour)) {
+		t.Errorf("%+v wait (%v), want the message of next month", left, err)
 	}
 }

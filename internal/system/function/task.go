@@ -14,8 +14,8 @@ import (
 
 // A Task is a request to a function outside its queues:
 //
-//   - {"once": "sweep"} acts on gaps in the groups that have messages held, which an index names, and
-//     continues the ends of streams
+//   - {"once": "sweep"} moves delayed messages that are due soon to their queues, acts on gaps in the
+//     groups that have messages held, which an index names, and continues the ends of streams
 //   - {"once": "sweep-all"} reads the table of groups, as far as time allows, and finishes the work of
 //     crashed workers
 //   - {"once": "redrive", "queue": "ingress-dead"} puts dead letters back

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
@@ -15,13 +18,20 @@ import (
 // Delays say where messages wait that are due later.
 type Delays struct {
 	// Store keeps messages for longer than Horizon. If it is nil, such messages are refused with an
-	// error.
+	// error, and Horizon is [queue.MaxDelay].
 	Store delay.Store
 	// Horizon is the longest delay for which the standard queues keep a message themselves. It is
 	// at most [queue.MaxDelay]. If it is 0, every delayed message goes through the store, and from
 	// there to the queue on which it would be without a delay. Otherwise a delayed message goes
 	// to a standard queue, because no first-in-first-out queue takes a delay for one message.
 	Horizon time.Duration
+}
+
+func (d Delays) withDefaults() Delays {
+	if d.Store == nil {
+		d.Horizon = queue.MaxDelay
+	}
+	return d
 }
 
 // The names of the queues of delayed messages. They are stored with the messages, and are not the
@@ -48,14 +58,32 @@ func (q *Queues) named(name string) queue.Queue {
 }
 
 // Move sends messages that were delayed to the queue of that name, and returns an error for each.
-// It is the function of a [delay.Keeper].
+// It is the function of a [delay.Keeper]. To a queue of AWS it makes concurrent requests.
 func (q *Queues) Move(ctx context.Context, name string, messages []queue.Message) []error {
 	to := q.named(name)
 	if to == nil {
 		return record.ErrorsOf(fmt.Errorf("there is no queue %q for delayed messages", name), len(messages))
 	}
-	return record.ErrorsOf(send(ctx, to, messages...), len(messages))
+	if queue.AllOrNone(to) || queue.FIFO(to.Name()) {
+		return record.ErrorsOf(send(ctx, to, messages...), len(messages))
+	}
+	errs := make([]error, len(messages))
+	var g errgroup.Group
+	g.SetLimit(sending)
+	for at := 0; at < len(messages); at += sendSize {
+		end := min(at+sendSize, len(messages))
+		g.Go(func() error {
+			copy(errs[at:end], record.ErrorsOf(send(ctx, to, messages[at:end]...), end-at))
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	return errs
 }
+
+// nameBytes is how much of the hash of an identity is the name of an item. It is enough to tell
+// identities apart, and every byte is stored for each message that waits.
+const nameBytes = 16
 
 // item returns a message as one that waits. Its age counts from the time when it is due.
 func (q *Queues) item(m record.Message) delay.Item {
@@ -65,7 +93,35 @@ func (q *Queues) item(m record.Message) delay.Item {
 		name = delayedIngress
 	}
 	key := record.NewTokenKey(m.Principal, m.Stream, m.Identity())
-	return delay.Item{Key: delay.Key{Due: m.NotBefore, Name: "m" + string(key[:])}, Queue: name, Message: wire.ToQueue(m)}
+	return delay.Item{Key: delay.Key{Due: m.NotBefore, Name: "m" + string(key[:nameBytes])}, Queue: name, Message: wire.ToQueue(m)}
+}
+
+// Delay puts effects and messages of timers on their queues when they are due. See [record.Queues].
+// An effect or a timer that is too large to wait becomes a dead letter: a retry could not succeed.
+func (q *Queues) Delay(ctx context.Context, delayed []record.Delayed) error {
+	items := make([]delay.Item, len(delayed))
+	for i := range delayed {
+		items[i] = delayedItem(&delayed[i])
+	}
+	errs := q.postpone(ctx, items)
+	for i, d := range delayed {
+		if err := errs[i]; errors.Is(err, delay.ErrTooLarge) {
+			errs[i] = q.DeadLetter(ctx, []record.Refused{{Message: d.Message, Delivery: d.Delivery, To: d.To, Reason: record.ReasonUndeliverable, Detail: err.Error()}})
+		}
+	}
+	return record.Each(errs)
+}
+
+// delayedItem returns an effect, or the message of a timer, as one that waits. Both go to standard
+// queues: they have no order among other effects and messages of their group.
+func delayedItem(d *record.Delayed) delay.Item {
+	name := sha256.Sum256([]byte(d.Identity()))
+	if d.Delivery != nil {
+		return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "e" + string(name[:nameBytes])}, Queue: delayedPublish, Message: wire.ToRedelivery(d.To, *d.Delivery)}
+	}
+	m := d.Message
+	m.Accepted = d.NotBefore
+	return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "t" + string(name[:nameBytes])}, Queue: delayedIngress, Message: wire.ToQueue(m)}
 }
 
 // postpone keeps messages until they are due, and returns an error for each. Repeating a message is
@@ -91,6 +147,8 @@ func (q *Queues) postpone(ctx context.Context, items []delay.Item) []error {
 		case q.ports.Delays.Store == nil:
 			errs[i] = errNoDelays
 		default:
+			// it is random, so it takes much space, and no queue of delayed messages deduplicates
+			item.Message.DedupID = ""
 			stored = append(stored, i)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ func (w *world) delayed(store delay.Store, horizon time.Duration) *Queues {
 	return w.ways().Over(ports)
 }
 
-func later(w *world, after time.Duration, stream, body string) record.Message {
-	m := message(stream, "g", body)
+func delayedBy(w *world, after time.Duration, body string) record.Message {
+	m := message("orders", "g", body)
 	m.ID, m.Accepted, m.NotBefore = "id of "+body, w.now, w.now.Add(after)
 	return m
 }
@@ -39,8 +40,8 @@ func TestADelayedMessageIsOnItsQueueWhenItIsDueAndNotBefore(t *testing.T) {
 	w, store := newWorld(t), memdelay.New()
 	q := w.delayed(store, 0)
 	keeper := delay.NewKeeper(store, q.Move, delay.Options{Now: w.clock})
-	mustEnqueue(t, q, message("orders", "g", "now"), later(w, time.Hour, "orders", "later"), message("orders", "g", "also now"))
-	if err := q.Enqueue(t.Context(), later(w, time.Minute, "orders", "sooner")); err != nil {
+	mustEnqueue(t, q, message("orders", "g", "now"), delayedBy(w, time.Hour, "later"), message("orders", "g", "also now"))
+	if err := q.Enqueue(t.Context(), delayedBy(w, time.Minute, "sooner")); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Minute - 1)
@@ -63,14 +64,14 @@ func TestADelayedMessageIsOnItsQueueWhenItIsDueAndNotBefore(t *testing.T) {
 
 func TestAMessageWhoseTimeIsOverIsNotDelayed(t *testing.T) {
 	w := newWorld(t)
-	mustEnqueue(t, w.delayed(memdelay.New(), 0), later(w, 0, "orders", "due"), later(w, -time.Hour, "orders", "overdue"))
+	mustEnqueue(t, w.delayed(memdelay.New(), 0), delayedBy(w, 0, "due"), delayedBy(w, -time.Hour, "overdue"))
 	w.want(map[string][]string{"ingress.fifo": {"due", "overdue"}})
 }
 
 func TestCopiesOfADelayedMessageAreOneItemIfTheirTimesAreTheSame(t *testing.T) {
 	w, store := newWorld(t), memdelay.New()
 	q := w.delayed(store, 0)
-	mustEnqueue(t, q, later(w, time.Hour, "orders", "a"), later(w, time.Hour, "orders", "a"), later(w, 2*time.Hour, "orders", "a"), later(w, time.Hour, "orders", "b"))
+	mustEnqueue(t, q, delayedBy(w, time.Hour, "a"), delayedBy(w, time.Hour, "a"), delayedBy(w, 2*time.Hour, "a"), delayedBy(w, time.Hour, "b"))
 	if got, _ := store.Stats(t.Context()); got.Waiting != 3 {
 		t.Errorf("%d items wait, want 3: a, a at its other time, and b", got.Waiting)
 	}
@@ -79,7 +80,7 @@ func TestCopiesOfADelayedMessageAreOneItemIfTheirTimesAreTheSame(t *testing.T) {
 func TestAQueueThatDelaysKeepsMessagesUpToItsHorizonInTheStandardQueue(t *testing.T) {
 	w, store := newWorld(t), memdelay.New()
 	q := w.delayed(store, 15*time.Minute)
-	mustEnqueue(t, q, later(w, 1500*time.Millisecond, "orders", "soon"), later(w, 15*time.Minute, "orders", "horizon"), later(w, 15*time.Minute+1, "orders", "beyond"))
+	mustEnqueue(t, q, delayedBy(w, 1500*time.Millisecond, "soon"), delayedBy(w, 15*time.Minute, "horizon"), delayedBy(w, 15*time.Minute+1, "beyond"))
 	w.want(map[string][]string{"ingress": {"soon", "horizon"}})
 	items, err := store.Due(t.Context(), w.now.Add(time.Hour), 10)
 	if err != nil || len(items) != 1 || items[0].Queue != "ingress" || items[0].Message.Body != "beyond" || items[0].Message.Group != "" {
@@ -109,9 +110,9 @@ func (s small) Put(ctx context.Context, items []delay.Item) error {
 
 func TestAMessageThatIsTooLargeToWaitFailsAlone(t *testing.T) {
 	w, store := newWorld(t), memdelay.New()
-	huge, invalid := later(w, time.Hour, "orders", "huge"), later(w, time.Hour, "orders", "invalid")
+	huge, invalid := delayedBy(w, time.Hour, "huge"), delayedBy(w, time.Hour, "invalid")
 	huge.Body, invalid.Body = make([]byte, 1000), make([]byte, queue.MaxLarge)
-	errs := w.delayed(small{store}, 0).EnqueueAll(t.Context(), []record.Message{later(w, time.Hour, "orders", "a"), huge, later(w, time.Hour, "orders", "b"), invalid})
+	errs := w.delayed(small{store}, 0).EnqueueAll(t.Context(), []record.Message{delayedBy(w, time.Hour, "a"), huge, delayedBy(w, time.Hour, "b"), invalid})
 	if errs[0] != nil || !errors.Is(errs[1], delay.ErrTooLarge) || errs[2] != nil || errs[3] == nil {
 		t.Errorf("got %v, want errors for the second message, which is too large for the store, and for the fourth, which is too large for its queue", errs)
 	}
@@ -120,9 +121,34 @@ func TestAMessageThatIsTooLargeToWaitFailsAlone(t *testing.T) {
 	}
 }
 
+func TestEffectsAndTimersWaitInTheStoreAndThenReachTheirQueues(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(small{store}, 0)
+	effect := func(number uint64, body string) record.Delayed {
+		return record.Delayed{NotBefore: w.now.Add(24 * time.Hour), To: "shop", Delivery: &record.Delivery{
+			Identity: fmt.Sprint("orders/g/", number), Stream: "orders", Group: "g", Number: number, Effect: record.Effect{To: []string{"shop"}, Body: []byte(body)},
+		}}
+	}
+	timer := record.Delayed{NotBefore: w.now.Add(time.Hour), Message: message("orders", "g", "timer")}
+	for range 2 { // a copy of each is the same item
+		if err := q.Delay(t.Context(), []record.Delayed{effect(1, "{}"), timer, effect(2, "{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Delay(t.Context(), []record.Delayed{effect(3, strings.Repeat("x", 1000))}); err != nil {
+		t.Fatal(err)
+	}
+	w.want(map[string][]string{"dead-publish": {"effect"}})
+	w.now = w.now.Add(24 * time.Hour)
+	if moved, err := delay.NewKeeper(store, q.Move, delay.Options{Now: w.clock}).MoveDue(t.Context()); err != nil || moved != 3 {
+		t.Errorf("moved %d (%v), want the timer and two effects", moved, err)
+	}
+	w.want(map[string][]string{"ingress": {"timer"}, "publish": {"effect", "effect"}, "dead-publish": {"effect"}})
+}
+
 func TestASystemWithoutAStoreOfDelaysRefusesADelayedMessage(t *testing.T) {
 	w := newWorld(t)
-	if err := w.ways().Enqueue(t.Context(), later(w, time.Hour, "orders", "a")); err == nil {
+	if err := w.ways().Enqueue(t.Context(), delayedBy(w, time.Hour, "a")); err == nil {
 		t.Error("got no error, want one")
 	}
 	if errs := w.ways().Move(t.Context(), "another", []queue.Message{{Body: "x"}}); len(errs) != 1 || errs[0] == nil {

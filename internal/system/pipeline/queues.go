@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/effectively-once/once/internal/delay"
@@ -43,6 +42,7 @@ var _ record.Queues = (*Queues)(nil)
 
 // newQueues returns the queues for the messages of streams.
 func newQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queues {
+	ports.Delays = ports.Delays.withDefaults()
 	q := &Queues{ports: ports, numbered: map[string]bool{}, ending: map[string]bool{}, now: now}
 	for _, s := range streams {
 		q.numbered[s.Name] = s.Admission == record.BySequence
@@ -53,6 +53,7 @@ func newQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queu
 
 // Over returns the same queues on other ports, for callers that need another durability.
 func (q *Queues) Over(ports Ports) *Queues {
+	ports.Delays = ports.Delays.withDefaults()
 	return &Queues{ports: ports, numbered: q.numbered, ending: q.ending, now: q.now}
 }
 
@@ -172,33 +173,6 @@ func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error
 		}
 	}
 	return record.Each(errs)
-}
-
-// Delay puts effects and messages of timers on their queues for later. See [record.Queues].
-func (q *Queues) Delay(ctx context.Context, delayed []record.Delayed) error {
-	errs := make([]error, len(delayed))
-	for i := range delayed {
-		d := &delayed[i]
-		pause := d.NotBefore.Sub(q.now())
-		switch {
-		case pause > queue.MaxDelay:
-			errs[i] = fmt.Errorf("delay %s: no queue takes a delay of more than %s", d.Identity(), queue.MaxDelay)
-			continue
-		case d.Delivery == nil:
-			errs[i] = q.sendBack(ctx, []record.Message{d.Message}, []queue.Message{later(wire.ToQueue(d.Message), pause)})
-			continue
-		}
-		errs[i] = send(ctx, q.ports.Publish, later(wire.ToRedelivery(d.To, *d.Delivery), pause))
-	}
-	return record.Each(errs)
-}
-
-// later returns the message with a delay in whole seconds: SQS has no fractions.
-func later(m queue.Message, pause time.Duration) queue.Message {
-	if pause > 0 {
-		m.Delay = min((pause + time.Second - 1).Truncate(time.Second), queue.MaxDelay)
-	}
-	return m
 }
 
 // Redrive puts a refused message or effect back on the queue that it came from, under its identity.

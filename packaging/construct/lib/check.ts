@@ -58,12 +58,20 @@ export function collects(environment: { [name: string]: string } = {}): boolean 
   return Object.entries(environment).some(([name, value]) => /^OTEL_EXPORTER_OTLP_.*ENDPOINT$/.test(name) && value !== '');
 }
 
+/** The part of a configuration that this package reads. */
+interface Config {
+  readonly ingress?: object;
+  readonly streams?: { [name: string]: { readonly direct?: boolean } | null };
+  readonly handlers?: { [stream: string]: { readonly url?: string; readonly exec?: string; readonly timeout?: string } | null };
+}
+
 /**
- * Throws an error if a configuration is no mapping in YAML, or has other sources than the template has queues
- * for. `once check` checks everything else.
+ * Throws an error if a configuration is no mapping in YAML, has other sources than the template has queues
+ * for, or does not fit to the handlers of the props and to the timeout of the process function. `once check`
+ * checks everything else.
  */
-export function checkConfig(text: string, queues: string[], template: string): void {
-  let parsed: { ingress?: object } | null;
+export function checkConfig(text: string, queues: string[], template: string, handlers: string[], timeout: number): void {
+  let parsed: Config | null;
   try {
     parsed = yaml.parse(text);
   } catch (error) {
@@ -82,6 +90,41 @@ export function checkConfig(text: string, queues: string[], template: string): v
   if (extra.length > 0) {
     throw new Error(`template ${template}: has ${extra.join(', ')}, and the config no such ingress; make it again for this configuration`);
   }
+  const problems = handlerProblems(parsed, handlers, timeout);
+  if (problems.length > 0) {
+    throw new Error(problems.join('\n'));
+  }
+}
+
+/** The default timeout of a handler, and that of the ingest function in seconds. */
+const HANDLER_TIMEOUT = '10s', INGEST_TIMEOUT = 29;
+/** How many seconds of its timeout a function needs for itself. */
+const MARGIN = 4;
+
+/** Returns what is wrong with the handlers of a configuration, and of props for these streams. */
+function handlerProblems({ streams = {}, handlers = {} }: Config, set: string[], timeout: number): string[] {
+  const problems: string[] = [];
+  for (const name of set) {
+    if (!(name in streams)) {
+      problems.push(`handlers.${name}: the config has no stream ${name}`);
+    } else if (handlers[name]?.url || handlers[name]?.exec) {
+      problems.push(`handlers.${name}: the config has another handler for the stream, which has one`);
+    }
+  }
+  for (const name of new Set([...set, ...Object.keys(handlers)])) {
+    const own = handlers[name]?.timeout ?? HANDLER_TIMEOUT;
+    const limit = streams[name]?.direct ? Math.min(timeout, INGEST_TIMEOUT) : timeout;
+    if (secondsOf(own) > limit - MARGIN) {
+      problems.push(`handlers.${name}.timeout: ${own} does not fit into the ${limit} s of the function that calls the handler: lower it to at most ${limit - MARGIN}s, or raise timeout`);
+    }
+  }
+  return problems;
+}
+
+/** Returns a duration of a configuration, such as 1m30s, in seconds. */
+function secondsOf(duration: string): number {
+  const units: { [unit: string]: number } = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86400 };
+  return [...duration.matchAll(/([\d.]+)(ms|[smhd])/g)].reduce((sum, [, n, unit]) => sum + Number(n) * units[unit], 0);
 }
 
 /** Returns a name as it is in the name of an output: each word with a capital. */

@@ -14,11 +14,11 @@ import * as assets from 'aws-cdk-lib/aws-s3-assets';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct, Dependable, IConstruct } from 'constructs';
 import { withFile } from './archive';
-import { checkConfig, checkProps, collects, outputName } from './check';
+import { checkConfig, checkProps, collects, outputName, seconds } from './check';
 import { Roles } from './grants';
 import { Included, readTemplate } from './included';
 import { ApiAuth, ApiKind, PipelineProps } from './props';
-import { FUNCTIONS, setBatches, setConcurrency, setFunctions, setKey, setNetwork, setRetention, setTopics } from './settings';
+import { FUNCTIONS, setBatches, setConcurrency, setFunctions, setHandlers, setKey, setNetwork, setRetention, setTopics } from './settings';
 
 /** The folder of this package. */
 const PACKAGE = path.join(__dirname, '..');
@@ -83,7 +83,8 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
     const template = readTemplate(file);
     const sources = Object.keys(template.described.resources).filter((name) => /^Ingress.+Queue$/.test(name) && name !== 'IngressFifoQueue');
     const config = configOf(props, template.described.config);
-    checkConfig(config, sources, file);
+    const timeout = seconds(props.timeout) ?? template.Resources[template.described.resources.Process].Properties?.Timeout;
+    checkConfig(config, sources, file, Object.keys(props.handlers ?? {}), timeout);
 
     this.metricsNamespace = props.metricsNamespace ?? this.node.path.replace(/[^0-9A-Za-z._/#:-]/g, '-').slice(-MAX_NAMESPACE);
     const included = new Included(this, template, {
@@ -103,6 +104,7 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
     const roles = FUNCTIONS.map((name) => iam.Role.fromRoleName(this, `${name}Role`, included.one<iam.CfnRole>(`${name}Role`).ref));
     [this.ingest, this.process, this.publish] = FUNCTIONS.map((name, i) => this.functionOf(name, roles[i], securityGroups));
     this.grantPrincipal = new Roles(roles);
+    setHandlers(included, props, roles);
     const queue = (name: string) => this.queueOf(name, props);
     this.ingressQueue = queue('IngressQueue');
     this.ingressFifoQueue = queue('IngressFifoQueue');

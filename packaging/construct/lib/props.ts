@@ -104,6 +104,15 @@ export interface PipelineProps {
   readonly template?: string;
 
   /**
+   * The functions that handle streams, by the names of the streams. The functions of the pipeline
+   * that run handlers may invoke exactly these. A function replaces the one that the configuration
+   * names for its stream; the other settings of the handler are those of the configuration.
+   *
+   * @default - the functions that the configuration names, which you grant to the pipeline
+   */
+  readonly handlers?: { [stream: string]: lambda.IFunction };
+
+  /**
    * A folder with the archives of the functions, as `make archives` builds them.
    *
    * @default - the archives of this package

@@ -38,6 +38,26 @@ export function setFunctions(included: Included, props: PipelineProps): void {
   }
 }
 
+/**
+ * Names the handlers of the props to the functions, and allows those that run handlers to invoke
+ * them: ingest runs those of one-time requests and of direct streams.
+ */
+export function setHandlers(included: Included, props: PipelineProps, roles: iam.IRole[]): void {
+  const handlers = Object.entries(props.handlers ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+  if (handlers.length === 0) {
+    return;
+  }
+  for (const fn of included.all(lambda.CfnFunction)) {
+    const { variables } = fn.environment as lambda.CfnFunction.EnvironmentProperty;
+    fn.environment = { variables: { ...variables, ONCE_HANDLERS: handlers.map(([stream, handler]) => `${stream}=${handler.functionArn}`).join(',') } };
+  }
+  for (const role of roles.filter((_, i) => FUNCTIONS[i] !== 'Publish')) {
+    for (const [, handler] of handlers) {
+      role.addToPrincipalPolicy(new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [handler.functionArn] }));
+    }
+  }
+}
+
 /** Sets batches, and the timeout that the time until a retry follows from. */
 export function setBatches(included: Included, props: PipelineProps): void {
   const window = seconds(props.batchWindow) ?? 0;

@@ -125,6 +125,18 @@ test('what a pipeline is granted, each of its roles is', () => {
   assert.deepEqual(roles('Copies'), [role('Publish')]);
 });
 
+test('the functions that run handlers know and may invoke those of the props', () => {
+  const handler = /:lambda:.*:function:orders-handler/;
+  for (const name of ['Ingest', 'Process', 'Publish']) {
+    const variable = JSON.stringify(properties(one('AWS::Lambda::Function', `OrdersTemplatePipeline${name}`)).Environment.Variables.ONCE_HANDLERS);
+    assert.ok(variable.includes('orders=arn:') && handler.test(variable), variable);
+  }
+  const roles = all('AWS::IAM::Policy', 9)
+    .filter((id) => properties(id).PolicyDocument.Statement.some(({ Action, Resource }) => Action === 'lambda:InvokeFunction' && handler.test(JSON.stringify(Resource))))
+    .flatMap((id) => properties(id).Roles.map(({ Ref }) => Ref));
+  assert.deepEqual(roles.sort(), ['Ingest', 'Process'].map((name) => one('AWS::IAM::Role', `OrdersTemplatePipeline${name}Role`)).sort());
+});
+
 test('alarms notify the topics by their severity, and an alarm of the app counts the pipeline', () => {
   const tuned = template('typescript', 'Tuned').Resources;
   for (const [id, { Type, Properties }] of Object.entries(tuned).filter(([, resource]) => resource.Type === 'AWS::CloudWatch::Alarm')) {

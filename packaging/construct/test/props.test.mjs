@@ -9,6 +9,7 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { UserPool } from 'aws-cdk-lib/aws-cognito';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import { Function } from 'aws-cdk-lib/aws-lambda';
 import { ApiAuth, ApiKind, Pipeline } from '@effectively-once/once';
 
 const folder = mkdtempSync(join(tmpdir(), 'once-props-'));
@@ -22,6 +23,8 @@ function make(props) {
 }
 
 const synth = (props) => Template.fromStack(Stack.of(make(props)));
+
+const fn = (stack) => Function.fromFunctionName(stack, 'Handler', 'handler');
 
 const bad = {
   'no configuration': [{}, /config, configFile: give/],
@@ -47,6 +50,13 @@ const bad = {
   'sources without a template for them': [{ config: sources.config }, /no queue for ingress shop-orders, uploads.*make included/],
   'a template with other sources': [{ ...sources, config }, /has IngressShopOrdersQueue, IngressUploadsQueue/],
   'a template for CloudFormation alone': [{ config, template: 'package.json' }, /not made for this construct/],
+  'a handler of no stream': [(stack) => ({ config, handlers: { order: fn(stack) } }), /handlers.order: the config has no stream order/],
+  'two handlers of a stream': [(stack) => ({ config: `${config}handlers: {orders: {url: "https://x.example"}}\n`, handlers: { orders: fn(stack) } }), /handlers.orders: the config has another handler/],
+  'a handler that may take too long': [{ config: `${config}handlers: {orders: {lambda: f, timeout: 0.5m}}\n` }, /handlers.orders.timeout: 0.5m does not fit into the 30 s .* at most 26s/],
+  'a handler of the ingest function that may take too long': [
+    { config: 'streams: {orders: {direct: true, order: none}}\nhandlers: {orders: {lambda: f, timeout: 26s}}\n', timeout: Duration.minutes(1) }, /26s does not fit into the 29 s/,
+  ],
+  'the default of a handler with a short timeout': [(stack) => ({ config, timeout: Duration.seconds(10), handlers: { orders: fn(stack) } }), /handlers.orders.timeout: 10s does not fit into the 10 s/],
   'a template and an API': [{ ...sources, api: {} }, /the template has its API/],
 };
 

@@ -36,6 +36,7 @@ def shop() -> None:
         "Orders",
         config="streams: {orders: {destinations: [events]}}\ndestinations: {events: {eventbridge: default}}\n",
         api=ApiSettings(cors_origins=["https://shop.example"]),
+        handlers=None if emulator else {"orders": lambda_.Function.from_function_name(stack, "Handler", "orders-handler")},
         **common,
     )  # once send --stack Shop/Orders
     events.EventBus.from_event_bus_name(stack, "Bus", "default").grant_put_events_to(orders)

@@ -37,6 +37,7 @@ function shop(): void {
   const orders = new Pipeline(stack, 'Orders', {
     config: 'streams: {orders: {destinations: [events]}}\ndestinations: {events: {eventbridge: default}}\n',
     api: { corsOrigins: ['https://shop.example'] },
+    handlers: emulator ? undefined : { orders: lambda.Function.fromFunctionName(stack, 'Handler', 'orders-handler') },
     ...common,
   }); // once send --stack Shop/Orders
   events.EventBus.fromEventBusName(stack, 'Bus', 'default').grantPutEventsTo(orders);
