@@ -160,8 +160,8 @@ func gapWarnings(path string, s Stream, handled bool) []string {
 		path, s.Gap.After, Duration(retry.For))}
 }
 
-// MissingSecrets returns the destinations and handlers whose secrets are not there, in a stable order. A system
-// on this machine does not start without them.
+// MissingSecrets returns the destinations and handlers whose secrets are not there, in a stable
+// order. A system on this machine does not start without them.
 func (c *Config) MissingSecrets() []string {
 	var out []string
 	for _, name := range c.DestinationNames() {

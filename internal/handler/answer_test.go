@@ -74,9 +74,10 @@ func effect(text string) string { return `{"messages":[{"id":"a","effects":[` + 
 
 func result(text string) string { return `{"messages":[{"id":"a",` + text + `}]}` }
 
-func TestAnAnswerThatBreaksARuleIsRefusedWithItsPlace(t *testing.T) {
+// wrongAnswers are answers to a request for the messages a and b, with a part of their error.
+func wrongAnswers() map[string]string {
 	large := strings.Repeat("a", 1<<20+1)
-	for text, want := range map[string]string{
+	return map[string]string{
 		``:                                     "is empty",
 		`{"messages":[{"id":"a"`:               "ends in the middle",
 		`<html>`:                               "is not JSON",
@@ -130,7 +131,11 @@ func TestAnAnswerThatBreaksARuleIsRefusedWithItsPlace(t *testing.T) {
 		effect(`{"to":"x","content_type":";","body":7}`):                 "content_type must be a media type",
 		effect(`{"to":"x","content_type":"a/b","body":"` + large + `"}`): "is larger than 1048576",
 		strings.Repeat(" ", handler.MaxAnswer+1):                         "has more than",
-	} {
+	}
+}
+
+func TestAnAnswerThatBreaksARuleIsRefusedWithItsPlace(t *testing.T) {
+	for text, want := range wrongAnswers() {
 		a, err := handler.DecodeAnswer([]byte(text), []string{"a", "b"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.100s: %+v, %v; want an error with %q", text, a, err, want)

@@ -15,12 +15,12 @@ import (
 // opensAfter is how many calls in a row have to fail before the breaker opens.
 const opensAfter = 5
 
-// A breaker is a circuit breaker: while a handler is down, it rejects calls, so that messages do not
-// wait for timeouts and the handler is not flooded when it starts again. Between pauses it admits
-// one call, a probe. A call that gets any answer from the handler closes it.
+// A breaker is a circuit breaker: while a handler is down, it rejects calls, so that messages do
+// not wait for timeouts and the handler is not flooded when it starts again. Between pauses it
+// admits one call, a probe. A call that gets any answer from the handler closes it.
 //
-// It counts calls that got no answer of a handler. An error in the handler's own words is an answer:
-// a message that always fails must not hold up the others.
+// It counts calls that got no answer of a handler. An error in the handler's own words is an
+// answer: a message that always fails must not delay the others.
 type breaker struct {
 	now func() time.Time
 	log *slog.Logger
@@ -78,7 +78,7 @@ func (b *breaker) admit() (probe bool, err error) {
 	return b.probing, nil
 }
 
-// A verdict is what a call says about the handler.
+// A verdict is the state of a handler, as a call shows it.
 type verdict uint8
 
 const (

@@ -141,7 +141,7 @@ func isJSON(contentType string) (is, ok bool) {
 }
 
 // setBody returns the members for a body: body is JSON if the content type says so, otherwise a
-// string. What is not UTF-8 is body_base64.
+// string. Bytes that are not UTF-8 are body_base64.
 func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []byte, err error) {
 	if len(data) == 0 {
 		return nil, nil, nil

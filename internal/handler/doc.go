@@ -7,7 +7,7 @@
 //	content.go    content types, headers and bodies
 //	document.go   JSON objects without unknown or repeated members
 //	call.go       the port to the program that answers
-//	guard.go      calls for a stream: time, number, and what is made of an answer
+//	guard.go      calls for a stream: their time, their number, their answers
 //	breaker.go    no calls while the program is down
 //
 // Packages remote, program and lambda call a handler over HTTP, as a program on this machine, and

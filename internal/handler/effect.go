@@ -10,7 +10,7 @@ import (
 )
 
 // MaxAfter is the longest delay of an effect or a timer.
-const MaxAfter = 365 * 24 * time.Hour
+const MaxAfter = record.MaxDelay
 
 // An Effect is one of three: a message to the destination To, a message to the handled group itself
 // when the timer Timer is due, or the end of the timer Cancel.

@@ -66,7 +66,7 @@ func New(caller Caller, o Options) *Handler {
 	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log}}
 }
 
-// Close releases what the caller holds, such as a program. No call may be made any more.
+// Close closes the caller, and ends its program if it has one. No call may be made any more.
 func (h *Handler) Close() error {
 	if c, ok := h.caller.(io.Closer); ok {
 		return c.Close()
@@ -135,7 +135,7 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	return answer, err
 }
 
-// judge returns what a failed call says about the handler.
+// judge returns the state of the handler after a failed call.
 func judge(ctx context.Context, err error) verdict {
 	switch {
 	case errors.As(err, new(*FailedError)):
@@ -206,21 +206,21 @@ func traced(effect, message map[string]string) map[string]string {
 
 // effect adds one effect to an attempt.
 func (h *Handler) effect(a *record.Attempt, e *Effect, path string) error {
-	out := record.Effect{ContentType: e.ContentType, Headers: e.Headers, Body: e.Body}
 	var err error
+	content := record.Effect{ContentType: e.ContentType, Headers: e.Headers, Body: e.Body}
 	switch {
 	case e.Timer != "":
-		err = a.SetTimer(e.Timer, e.After, out)
+		err = a.SetTimer(e.Timer, e.After, content)
 	case e.Cancel != "":
 		err = a.CancelTimer(e.Cancel)
 	case !slices.Contains(h.options.Destinations, e.To):
 		return wrong(path+".to", "is %.100q, which is no destination of the stream; %s", e.To, known(h.options.Destinations))
 	default:
-		out.To, out.Group = []string{e.To}, e.Group
-		err = a.SendAfter(out, e.After)
+		content.To, content.Group = []string{e.To}, e.Group
+		err = a.SendAfter(content, e.After)
 	}
 	if err != nil {
-		return wrong(path, "is refused: %s", err)
+		return wrong(path, "is not valid: %v", err)
 	}
 	return nil
 }

@@ -223,3 +223,22 @@ func TestTheWordsOfAHandlerAreShownWithoutControlCharacters(t *testing.T) {
 		t.Errorf("the error is %q, want that there is no reason", got)
 	}
 }
+
+func TestTimersAndDelaysCountFromTheTimeOfTheBatch(t *testing.T) {
+	h := handler.New(fake(func(context.Context) ([]byte, error) {
+		return []byte(`{"messages":[{"id":"a","effects":[{"to":"x","after":"30s","body":1},{"timer":"remind","after":"15m","body":2},{"cancel":"old"}]}]}`), nil
+	}), handler.Options{Stream: "s", Destinations: []string{"x"}})
+	b := one()
+	b.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := h.Handle(t.Context(), b); err != nil {
+		t.Fatal("the answer must be taken:", err)
+	}
+	a := b.Answers()[0].Attempt
+	if effects := a.Effects(); len(effects) != 2 || !effects[0].NotBefore.Equal(b.Now.Add(30*time.Second)) {
+		t.Errorf("the effects are %+v, want one in 30 s, and that of the timer", effects)
+	}
+	timers := a.Timers()
+	if len(timers) != 2 || timers[0].Name != "remind" || !timers[0].Effect.NotBefore.Equal(b.Now.Add(15*time.Minute)) || string(timers[0].Effect.Body) != "2" || timers[1].Name != "old" || timers[1].Effect != nil {
+		t.Errorf("the timers are %+v, want one that is set and one that is cancelled", timers)
+	}
+}

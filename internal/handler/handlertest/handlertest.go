@@ -32,8 +32,8 @@ type request struct {
 	} `json:"messages"`
 }
 
-// Answer returns the answer to a request: what the group of the request asks for, see [Run]. failed
-// is the text with which the handler has to fail, in its own words.
+// Answer returns the answer to a request of [Run], by the group of the request. failed is the text
+// with which the handler has to fail, in its own words.
 func Answer(text []byte) (answer, failed string) {
 	var r request
 	if err := json.Unmarshal(text, &r); err != nil || len(r.Messages) == 0 {
@@ -47,7 +47,7 @@ func Answer(text []byte) (answer, failed string) {
 	return "", "no case " + r.Group
 }
 
-// A test is one answer, and what is made of it.
+// A test is one answer, and its result.
 type test struct {
 	name   string
 	answer string

@@ -10,8 +10,8 @@
 //
 // # Errors
 //
-// An error that the program reported is a [*handler.FailedError]. After every other one, the program
-// is killed with all processes that it has started. The next call starts it again.
+// An error that the program reported is a [*handler.FailedError]. After every other one, the
+// program is killed with all processes that it has started. The next call starts it again.
 //
 // # Limits
 //

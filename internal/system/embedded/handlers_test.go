@@ -30,9 +30,10 @@ type asked struct {
 	Attempt  string
 	State    json.RawMessage
 	Messages []struct {
-		ID   string
-		Try  int
-		Body json.RawMessage
+		ID    string
+		Try   int
+		Timer string
+		Body  json.RawMessage
 	}
 }
 
@@ -379,5 +380,32 @@ func TestAStreamHasOneHandler(t *testing.T) {
 	_, err = s.Start([]system.Stream{{Stream: record.Stream{Name: "orders", Handler: nothing}}})
 	if err == nil || !strings.Contains(err.Error(), "a handler in code and one in once.yaml") {
 		t.Errorf("the error is %v, want that there are two handlers", err)
+	}
+}
+
+func TestAHandlerInAnotherLanguageGetsTheTimerThatItHasSet(t *testing.T) {
+	s := newShop(t)
+	s.instead = func(_ int, q *asked, w http.ResponseWriter) bool {
+		if q.Messages[0].Timer == "" {
+			_, _ = fmt.Fprintf(w, `{"messages":[{"id":%q,"effects":[{"timer":"remind","after":"100ms","body":"soon"}]}]}`, q.Messages[0].ID)
+			return true
+		}
+		_, _ = fmt.Fprintf(w, `{"messages":[{"id":%q,"effects":[{"to":"ledger","body":{"timer":%q,"body":%s}}]}]}`, q.Messages[0].ID, q.Messages[0].Timer, q.Messages[0].Body)
+		return true
+	}
+	p := s.place(t)
+	r := p.start()
+	defer r.stop()
+	r.send(t, number("a", "lamp", 1))
+	end := time.After(time.Minute)
+	for p.ledger() == "" {
+		select {
+		case <-end:
+			t.Fatal("the timer has not fired within a minute")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if got := p.ledger(); got != "map[body:soon timer:remind]" {
+		t.Errorf("the ledger has %q, want the message of the timer", got)
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Webhook-Signature") == "" {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"detail":"the request is not signed"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"state":{"n":8},"messages":[{"id":"try-1","reply":{"status":201,"body":8},"append":[{"body":1}],"effects":[`+
+			`{"to":"ledger","group":"g","after":"1h","body":{"x":1}},{"timer":"remind","after":"7d"},{"cancel":"old"}]},{"id":"try-2","reject":"no money"}]}`)
+	}))
+	defer s.Close()
+	t.Chdir(t.TempDir())
+	text := "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: out}}\nhandlers: {orders: {url: " + s.URL + ", secret: env:ONCE_TRY_SECRET}}\n"
+	if err := os.WriteFile("once.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ONCE_TRY_SECRET", "c2VjcmV0c2VjcmV0c2VjcmV0")
+	w := newWorld(t)
+	args := []string{"handler", "try", "orders", "--message", `{"n":1}`, "--message", "2", "--message", "@-", "--state", `{"n":7}`}
+	if code := w.once(t.Context(), "3", args...); code != exitOK {
+		t.Fatalf("exit %d, want 0: %s", code, w.err.String())
+	}
+	for _, want := range []string{
+		`state before  {"n":7}`, `state after   {"n":8}`, "reply       201 8", `effect      to ledger group g after 1h {"x":1}`, "timer       remind after 7d",
+		"cancel      old", "append      1", "reject      no money", "not answered  1 message: asked again after the commit",
+	} {
+		if !strings.Contains(w.out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, w.out.String())
+		}
+	}
+	if code := w.once(t.Context(), "3", append(args, "--json")...); code != exitOK {
+		t.Fatalf("exit %d, want 0: %s", code, w.err.String())
+	}
+	var got struct {
+		Before json.RawMessage `json:"state_before"`
+		Answer struct {
+			Messages []struct{ Reject string }
+		}
+	}
+	if err := json.Unmarshal([]byte(w.out.String()), &got); err != nil || len(got.Answer.Messages) != 2 || got.Answer.Messages[1].Reject != "no money" {
+		t.Errorf("the JSON is %v, %+v; want the answer", err, got)
+	}
+	if code := w.once(t.Context(), "", "handler", "try", "orders", "--url", s.URL, "--message", "1"); code != exitFailed || !strings.Contains(w.err.String(), "the handler failed: the request is not signed") {
+		t.Errorf("exit %d, %s; want 1 and the handler's words", code, w.err.String())
+	}
+	if err := os.WriteFile("once.yaml", []byte(strings.ReplaceAll(text, "ledger", "booked")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.once(t.Context(), "3", args...); code != exitFailed || !strings.Contains(w.err.String(), `is "ledger", which is no destination of the stream; it has: booked`) {
+		t.Errorf("exit %d, %s; want 1 and the destination", code, w.err.String())
+	}
+}
+
+func TestHandlerTryRunsAProgramWithoutAConfiguration(t *testing.T) {
+	t.Chdir(t.TempDir())
+	script := "while read -r line; do\n  echo '{\"state\":1,\"messages\":[{\"id\":\"try-1\",\"effects\":[{\"to\":\"any\"}]}]}'\ndone\n"
+	if err := os.WriteFile("handler.sh", []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	if code := w.once(t.Context(), "", "handler", "try", "orders", "--exec", "sh handler.sh", "--message", "1", "--timeout", "30s"); code != exitOK {
+		t.Fatalf("exit %d, want 0: %s", code, w.err.String())
+	}
+	if !strings.Contains(w.out.String(), "effect      to any") {
+		t.Errorf("the output lacks the effect:\n%s", w.out.String())
+	}
+}
+
+func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}, b: {}}\nhandlers: {b: {lambda: f}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for want, args := range map[string][]string{
+		"--message is required":                {"a", "--url", "http://x"},
+		"exclude each other":                   {"a", "--url", "http://x", "--exec", "x", "--message", "1"},
+		"has no handler in the configuration":  {"a", "--message", "1"},
+		"is a function of Lambda":              {"b", "--message", "1"},
+		"--message must be JSON":               {"a", "--url", "http://x", "--message", "text"},
+		"--state must be JSON":                 {"a", "--url", "http://x", "--message", "1", "--state", "{"},
+		"no such file":                         {"a", "--url", "http://x", "--message", "@" + filepath.Join(dir, "none")},
+		"must be a duration":                   {"a", "--url", "http://x", "--message", "1", "--timeout", "soon"},
+		"must be absolute, with http or https": {"a", "--url", "x", "--message", "1"},
+		"is missing or empty":                  {"a", "--url", "http://x", "--message", "1", "--secret", "env:ONCE_NO_SUCH"},
+	} {
+		if code := w.once(t.Context(), "", append([]string{"handler", "try"}, args...)...); code != exitUsage || !strings.Contains(w.err.String(), want) {
+			t.Errorf("%q: exit %d, %s; want 2 and %q", args, code, w.err.String(), want)
+		}
+	}
+}
