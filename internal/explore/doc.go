@@ -20,6 +20,7 @@
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
 //	initial.go   the contents at the start
+//	timers.go    delayed effects, timers, their keeper, and the rules for them
 //	state.go     a state; delayed.go decides when a delayed trigger is delivered
 //	step.go      the possible next steps
 //	restore.go   copies of the store, restores, and what targets do after them
@@ -42,7 +43,8 @@
 // delivery or does not; a worker runs out of time between two tries; a dead letter is redriven; a
 // trigger is delivered once more; time passes; expired records are deleted; a sweep starts; an
 // operator skips an effect; a reader reads the next page of a log. Each scenario sets how often.
-// The time of a retry policy passes when nobody works.
+// The time of a retry policy passes when nobody works, and so does that of a delayed effect or a
+// timer. The real keeper moves what is due from the store of delayed messages to the queues.
 //
 // A copy of the store is taken; later the whole system is stopped, the store is put back to the
 // copy, the configuration lists the restore, and all messages are sent again.
@@ -65,7 +67,10 @@
 // twice, and no message is accepted under an issued epoch if a newer one was issued before its
 // request began. A log has an entry for each applied message of its group, in the order of the
 // commits, and one for each range of skipped numbers, numbered from 1 without holes, with rising
-// times, each after its parents unless a gap policy ended the wait. A reader of a log gets the
+// times, each after its parents unless a gap policy ended the wait. No timer takes effect before it
+// is due, more than once, or after a commit that cancelled or replaced it; after each commit the
+// record of a group has the timers that are set, and does not expire before they are due. No
+// delayed effect is sent before it is due. A reader of a log gets the
 // committed entries in order, each once; it misses one only if it has expired, and then is told so.
 //
 // After a restore, messages that were applied since the copy may be applied again, by attempts of
@@ -80,7 +85,8 @@
 // skipped, gap, expired, or, with a group record, key-reuse; every effect was sent to every
 // destination, or is a dead letter, and every object is published; nothing is pending or held;
 // tokens show which messages are done, with their content and reply and for long enough; the
-// destinations were notified of skipped numbers; and after one sweep nothing is left over or
+// destinations were notified of skipped numbers; every timer that was neither cancelled nor replaced
+// has taken effect; no delayed message is left; and after one sweep nothing is left over or
 // staged. From every state an end can be reached without another fault.
 //
 // # Limits

@@ -59,7 +59,7 @@ func (e *end) undone(k kind) func(string, int) bool {
 			return e.again[item]
 		case serves, guards:
 			return e.told == ""
-		case sweeps, closes, collects, skips, follows, kinds:
+		case sweeps, closes, collects, skips, follows, moves, kinds:
 		}
 		return false
 	}
@@ -113,7 +113,7 @@ func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 	}
 	done := o.Kind == record.Processed || o.Kind == record.Duplicate
 	switch {
-	case !done || !w.scenario.Stream.Reply || w.scenario.Stream.Stateless:
+	case !done || !w.scenario.Stream.Reply || w.scenario.Stream.Stateless || a.Timer != "":
 		return nil
 	case o.Reply == nil && !a.ByNumber:
 		return fmt.Errorf("%s is %s, and its reply is missing", name, o.Kind)
@@ -212,6 +212,9 @@ func (w *world) safe(s *state, r *run, name string) error {
 				return nil
 			}
 		}
+	}
+	if t, ok := parseTimer(name); ok && !w.isSet(s.past.applied, t) {
+		return nil // it has fired, or was cancelled or replaced
 	}
 	if passed, _ := s.passes(&m); passed && m.Void || m.OnlyEnds() && s.ended() {
 		return nil

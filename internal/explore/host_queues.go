@@ -77,8 +77,6 @@ func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) erro
 	return q.put("dead-letter", what, func(p *queuesPart, d string) { p.dead = append(p.dead, d) })
 }
 
-func (q queuesPort) Delay(context.Context, []record.Delayed) error { return nil }
-
 // deadEffect returns the name of an effect's dead letter.
 func deadEffect(to, body string) string { return "to " + to + ", " + body }
 
@@ -111,7 +109,7 @@ func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []erro
 	list := make([]sent, len(deliveries))
 	for i, d := range deliveries {
 		list[i] = sent{
-			Identity: d.Identity, To: s.to, Path: d.Stream + "/" + d.Group, Incarnation: d.Incarnation, Number: d.Number, Sequence: d.Sequence, Body: string(d.Effect.Body),
+			Identity: d.Identity, To: s.to, Path: d.Stream + "/" + d.Group, Incarnation: d.Incarnation, Number: d.Number, Sequence: d.Sequence, Body: string(d.Effect.Body), Due: d.Effect.Headers[dueHeader],
 		}
 	}
 	c := call{op: opSend, touches: touchSends | touchPast, text: opSend + " " + showSent(list), parts: len(list)}

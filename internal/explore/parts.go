@@ -37,6 +37,7 @@ type sent struct {
 	Number      uint64
 	Sequence    uint64
 	Body        string
+	Due         string // when a delayed effect is due
 }
 
 // queuesPart is the content of queues, and of clients' requests. Lists are sorted, because any
@@ -47,6 +48,8 @@ type queuesPart struct {
 	triggers []string // groups
 	requests []string // of waiting clients, by name
 	guarded  []string // messages for the leased consumer
+	waiting  []string // delayed effects and messages of timers, in the store of delayed messages
+	due      []string // delayed effects on the publish queue
 	dead     []string // "name: reason"
 	// taken holds, by received item, the numbers that can't be used to name another worker: bit n
 	// stands for number n+1.
@@ -119,6 +122,11 @@ func (p *storePart) sound() error {
 				return fmt.Errorf("it may be forgotten before its entries: group %s", showGroup(g))
 			}
 		}
+		for _, t := range g.Timers {
+			if !g.Expires.IsZero() && !g.Expires.After(t.Due) {
+				return fmt.Errorf("it may be forgotten before its timers are due: group %s", showGroup(g))
+			}
+		}
 	}
 	return nil
 }
@@ -137,8 +145,9 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	c := *q
 	c.messages, c.triggers, c.requests = slices.Clone(q.messages), slices.Clone(q.triggers), slices.Clone(q.requests)
 	c.guarded, c.dead, c.taken = slices.Clone(q.guarded), slices.Clone(q.dead), maps.Clone(q.taken)
+	c.waiting, c.due = slices.Clone(q.waiting), slices.Clone(q.due)
 	change(&c)
-	for _, list := range [][]string{c.triggers, c.requests, c.guarded, c.dead} {
+	for _, list := range [][]string{c.triggers, c.requests, c.guarded, c.dead, c.waiting, c.due} {
 		slices.Sort(list)
 	}
 	switch {
@@ -150,8 +159,8 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	default:
 		slices.Sort(c.messages)
 	}
-	c.dead = slices.Compact(c.dead)
-	return w.queues.one(keyOf(c.messages, c.triggers, c.requests, c.guarded, c.dead, c.taken), func(id int32) *queuesPart {
+	c.dead, c.waiting = slices.Compact(c.dead), slices.Compact(c.waiting)
+	return w.queues.one(keyOf(c.messages, c.triggers, c.requests, c.guarded, c.dead, c.waiting, c.due, c.taken), func(id int32) *queuesPart {
 		c.id = id
 		return &c
 	})

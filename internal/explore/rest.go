@@ -53,6 +53,9 @@ func (w *world) complete(s *state) error {
 			return fmt.Errorf("never published: %s is %q, not %q", name, published, mark)
 		}
 	}
+	if err := w.fired(s.past.applied); err != nil {
+		return err
+	}
 	for _, g := range s.store.contents.Groups {
 		switch {
 		case g.HasEffects():
@@ -237,6 +240,9 @@ func (w *world) marked(s *state) error {
 		a, err := w.arrival(nameIn(line))
 		if err != nil {
 			return err
+		}
+		if a.Timer != "" {
+			continue // the record of its group says so
 		}
 		t, ok := doneToken(s, a)
 		if !ok {

@@ -12,7 +12,6 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/process"
 	"github.com/effectively-once/once/internal/system/publish"
@@ -31,12 +30,13 @@ const (
 	skips                 // a skip of an effect
 	guards                // a leased consumer
 	follows               // a reader of a log, which reads one page
+	moves                 // a keeper of delayed messages, which moves those that are due
 	kinds
 )
 
 // String returns the kind's word.
 func (k kind) String() string {
-	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard", "read log"}[k]
+	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard", "read log", "move"}[k]
 }
 
 // A run is a worker between two calls: its input, and the answers to its calls so far. Its next
@@ -145,8 +145,8 @@ func (w *world) perform(a *host, r *run) *end {
 		return w.process(ctx, a, r)
 	case publishes:
 		out := &end{again: map[string]bool{}}
-		trigger := queue.Delivery{Message: wire.ToTrigger(record.GroupKey{Stream: stream, Group: r.items[0]}), ID: r.items[0]}
-		if publish.New(e, publish.Options{}).Handle(ctx, []queue.Delivery{trigger})[0].Retry {
+		trigger := queue.Delivery{Message: w.toPublish(r.items[0]), ID: r.items[0]}
+		if publish.New(e, publish.Options{Trusted: []string{ourselves}}).Handle(ctx, []queue.Delivery{trigger})[0].Retry {
 			out.again[trigger.ID] = true
 		}
 		return out
@@ -167,6 +167,8 @@ func (w *world) perform(a *host, r *run) *end {
 		return w.guard(ctx, a, r.items[0])
 	case follows:
 		return w.follow(ctx, a, r)
+	case moves:
+		w.keep(ctx, a)
 	case kinds:
 	}
 	return &end{}

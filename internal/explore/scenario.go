@@ -172,6 +172,13 @@ type Message struct {
 	Large   bool `yaml:"large"`
 	// Accepted says that the HTTP API recorded the time of acceptance: the start.
 	Accepted bool `yaml:"accepted"`
+	// Sets is the name of a timer that the handler sets, which is due after After, and Cancels that
+	// of one that it cancels.
+	Sets    string   `yaml:"sets"`
+	After   Duration `yaml:"after"`
+	Cancels string   `yaml:"cancels"`
+	// Later delays its effects.
+	Later Duration `yaml:"later"`
 }
 
 // Request is an HTTP request of a scenario.
@@ -201,6 +208,8 @@ type Workers struct {
 	HTTP    int `yaml:"http"`
 	Sweep   int `yaml:"sweep"`
 	Guard   int `yaml:"guard"`
+	// Keep is the number of keepers of delayed messages. Defaults to 1.
+	Keep int `yaml:"keep"`
 }
 
 // Budget is how often each fault or event may happen in one run.
@@ -308,6 +317,9 @@ func (s *Scenario) check() error {
 	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard) > 0) {
 		return errors.New("restores need a tick, and neither requests nor leases")
 	}
+	if err := s.checkDelays(); err != nil {
+		return err
+	}
 	if len(s.Arrive)+len(s.Ask)+len(s.Guard) == 0 {
 		return errors.New("nothing arrives")
 	}
@@ -316,6 +328,9 @@ func (s *Scenario) check() error {
 
 // message returns the message with a name, as received from a queue.
 func (s *Scenario) message(name string) record.Message {
+	if t, ok := parseTimer(name); ok {
+		return s.timerMessage(t)
+	}
 	m := s.Messages[name]
 	out := record.Message{
 		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, End: m.End, Void: m.Void,

@@ -91,6 +91,9 @@ func showGroup(g record.Group) string {
 		}
 		out = append(out, text.String())
 	}
+	for name, t := range g.Timers {
+		out = append(out, fmt.Sprintf("timer %s %d", name, t.Number))
+	}
 	slices.Sort(out[1:])
 	return strings.Join(out, ", ")
 }

@@ -98,5 +98,5 @@ func (s *state) working(k kind) int {
 // idle reports whether nothing is left to do.
 func (s *state) idle() bool {
 	q := s.queues
-	return len(s.runs)+len(s.late)+len(q.messages)+len(q.triggers)+len(q.requests)+len(q.guarded) == 0
+	return len(s.runs)+len(s.late)+len(q.messages)+len(q.triggers)+len(q.requests)+len(q.guarded)+len(q.waiting)+len(q.due) == 0
 }

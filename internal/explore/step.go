@@ -85,6 +85,7 @@ func (w *world) receive(s *state, out []step) []step {
 			}
 		}
 	}
+	out = w.takeDue(s, out)
 	if s.working(serves) < limit.HTTP {
 		for _, name := range slices.Compact(slices.Clone(q.requests)) {
 			out = append(out, w.take(s, serves, []string{w.line(s, name)}, func(p *queuesPart) { p.requests = without(p.requests, name) }))
@@ -295,7 +296,7 @@ func (w *world) redrive(s *state, out []step) []step {
 // used again, so that repeated receives and returns lead to no new states. A request to a stream that
 // ends is repeated any number of times; there only the name of a commit matters.
 func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) bool) {
-	if what, number, _ := strings.Cut(r.name, "#"); !r.traced || w.scenario.Stream.Pool && !r.committed() {
+	if what, number := nameAndNumber(r.name); !r.traced || w.scenario.Stream.Pool && !r.committed() {
 		n, err := strconv.Atoi(number)
 		if err != nil {
 			panic(fmt.Sprintf("explore: %v", err)) // named by take
@@ -318,6 +319,10 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			}
 			p.messages = append(p.messages, item)
 		case publishes:
+			if isDelayed(item) {
+				p.due = append(p.due, item)
+				continue
+			}
 			p.triggers = append(p.triggers, item)
 		case serves:
 			if !w.scenario.Impatient {
@@ -325,7 +330,7 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			}
 		case guards:
 			p.guarded = append(p.guarded, item)
-		case sweeps, closes, collects, skips, follows, kinds:
+		case sweeps, closes, collects, skips, follows, moves, kinds:
 		}
 	}
 }
@@ -349,6 +354,12 @@ func (w *world) elapse(s *state, out []step) []step {
 		next.clock++
 		next.now = w.clock(next.clock)
 		out = append(out, step{text: "a lease runs out", free: true, next: &next})
+	}
+	if w.awaits(s) {
+		next := *s
+		next.clock++
+		next.now = w.clock(next.clock)
+		out = append(out, step{text: "time passes until something is due", free: true, next: &next})
 	}
 	if len(s.runs)+len(s.late) == 0 && !s.idle() && w.retried(s) {
 		next := *s

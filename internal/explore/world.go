@@ -38,12 +38,14 @@ type world struct {
 	answers  *table[answer]
 	runs     *table[run]
 	tokens   map[record.TokenKey]string
+	// delayed holds the delayed effects by their names on the queues.
+	delayed map[string]record.Delayed
 }
 
 func newWorld(s *Scenario) *world {
 	w := &world{
 		scenario: s, stores: newTable[storePart](), sends: newTable[sendsPart](), queues: newTable[queuesPart](), blobs: newTable[blobsPart](), pasts: newTable[pastPart](),
-		backups: newTable[backupPart](), calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{},
+		backups: newTable[backupPart](), calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{}, delayed: map[string]record.Delayed{},
 	}
 	for name := range s.Messages {
 		if a, err := w.arrival(name); err == nil {
@@ -106,7 +108,13 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 		copy(a.State, bytes.Repeat([]byte("?"), len(was)))
 	}
 	for i := range s.Effects {
-		a.Send(record.Effect{To: w.scenario.destinations(), Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))})
+		effect := record.Effect{To: w.scenario.destinations(), Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))}
+		if err := w.sendLater(a, name, effect); err != nil {
+			return err
+		}
+	}
+	if err := w.setTimers(a, name); err != nil {
+		return err
 	}
 	if s.Blob {
 		a.Blob("blob of "+name, []byte(mark))
@@ -235,7 +243,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(pastPart{applied: applied, told: past.told, log: append(slices.Clip(past.log), w.appended(c)...), reader: past.reader}), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.numbered(before[0], c.Next, held, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now))}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.numbered(before[0], c.Next, held, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now), w.timed(applied, is[len(was):], &c.Next, v.now))}
 }
 
 // commitAll applies commits of several groups. Its answer has their results.
@@ -393,7 +401,7 @@ func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
 		if r.Body == s.Body && r.To == s.To {
 			return nil, fmt.Errorf("one effect under two identities: %+v and %+v", *r, s)
 		}
-		if r.Path == s.Path && r.To == s.To && r.Incarnation == s.Incarnation {
+		if r.Path == s.Path && r.To == s.To && r.Incarnation == s.Incarnation && r.Due == "" {
 			last = r
 		}
 	}
@@ -402,6 +410,8 @@ func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
 		switch {
 		case !gapEvent(s.Body) && !slices.Contains(past.applied, mark):
 			return nil, fmt.Errorf("sent by an attempt that was not committed: %q", s.Body)
+		case s.Due != "":
+			return append(received, s), early(s, v.now)
 		// a publisher may have begun to send it before it became a dead letter
 		case last != nil && s.Number < last.Number && !slices.Contains(v.queues.dead, deadEffect(s.To, s.Body)):
 			return nil, fmt.Errorf("sent out of order: number %d for the first time after number %d", s.Number, last.Number)
