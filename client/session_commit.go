@@ -27,12 +27,29 @@ type Effect struct {
 	// To is the name of the destination. Required.
 	To string `json:"to"`
 	// Group is the group of the effect; its meaning depends on the destination.
-	Group       string            `json:"group,omitempty"`
+	Group string `json:"group,omitempty"`
+	// After delays the effect: it is sent so long after the commit, at most 365 days. Defaults to 0,
+	// which is at once. A delayed effect has no order,
+	// and a destination that is ordered by numbers takes none.
+	After       time.Duration     `json:"-"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	// Body is the body if it is JSON, BodyBase64 any other one.
 	Body       json.RawMessage `json:"body,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
+}
+
+// MarshalJSON returns the effect as a commit takes it, with After as a text.
+func (e Effect) MarshalJSON() ([]byte, error) {
+	type plain Effect
+	document := struct {
+		plain
+		After string `json:"after,omitempty"`
+	}{plain: plain(e)}
+	if e.After != 0 {
+		document.After = e.After.String()
+	}
+	return json.Marshal(document)
 }
 
 type commitRequest struct {

@@ -188,3 +188,14 @@ func TestAConsumerWaitsForTheHolderAndWorksAfterItsRelease(t *testing.T) {
 		}
 	})
 }
+
+func TestAnEffectSaysHowLongAfterTheCommitItIsSent(t *testing.T) {
+	for want, e := range map[string]client.Effect{
+		`{"to":"mail","body":1}`: {To: "mail", Body: []byte("1")},
+		`{"to":"mail","group":"g","body_base64":"AAE=","after":"1h30m0s"}`: {To: "mail", Group: "g", BodyBase64: []byte{0, 1}, After: 90 * time.Minute},
+	} {
+		if got, err := json.Marshal(e); err != nil || string(got) != want {
+			t.Errorf("got %s and %v, want %s", got, err, want)
+		}
+	}
+}

@@ -67,13 +67,29 @@ func TestTheTimeoutOfAHandlerHasToFitIntoThatOfItsFunction(t *testing.T) {
 }
 
 func TestATimeoutThatNeedsALongerOneOfTheFunctionsIsAWarning(t *testing.T) {
-	const text = "streams: {orders: {}, mail: {}}\nhandlers:\n  orders: {lambda: f, timeout: TIMEOUT}\n  mail: {url: \"https://mail.example\", secret: \"env:S\", timeout: 1m}\n"
+	const text = "streams: {orders: {}, mail: {}}\nhandlers:\n  orders: {lambda: f, timeout: TIMEOUT}\n  mail: {url: \"https://mail.example\", secret: \"env:S\", timeout: 28s}\n"
 	for timeout, want := range map[string]string{
 		"26s": "", "27s": "handlers.orders.timeout: on AWS the timeout of the functions, which is 30s by default, must be at least 31s",
 	} {
 		got := strings.Join(parsed(t, strings.Replace(text, "TIMEOUT", timeout, 1)).Warnings(), "\n")
 		if want == "" && strings.Contains(got, "timeout") || !strings.Contains(got, want) {
 			t.Errorf("%s: got the warnings %q, want %q", timeout, got, want)
+		}
+	}
+}
+
+func TestATimeoutThatIsLongerThanACallMayTakeOnOneMachineIsAWarning(t *testing.T) {
+	const text = "streams: {orders: {}, jobs: {}, f: {}}\nhandlers:\n  orders: {url: \"https://orders.example\", secret: \"env:S\", timeout: TIMEOUT}\n" +
+		"  jobs: {exec: python3 jobs.py, timeout: TIMEOUT}\n  f: {lambda: f, timeout: 1m}\n"
+	for timeout, warned := range map[string]bool{"28s": false, "29s": true, "2m": true} {
+		got := strings.Join(parsed(t, strings.ReplaceAll(text, "TIMEOUT", timeout)).Warnings(), "\n")
+		for _, name := range []string{"orders", "jobs"} {
+			if want := "handlers." + name + ".timeout: on one machine a call ends after 28s, not after " + timeout; strings.Contains(got, want) != warned {
+				t.Errorf("%s: got\n%s\nwant %q: %t", timeout, got, want, warned)
+			}
+		}
+		if strings.Contains(got, "handlers.f.timeout: on one machine") {
+			t.Errorf("got\n%s\nwant no such warning for a function of Lambda", got)
 		}
 	}
 }

@@ -185,6 +185,10 @@ func (p *reader) handlersTogether(c *Config) {
 	}
 }
 
+// LocalCallTime is how long a call of a handler may take on one machine at most: the time of a batch
+// of the queue, without what is left to commit the results.
+const LocalCallTime = 28 * time.Second
+
 // handlerWarnings returns the warnings about handlers.
 func (c *Config) handlerWarnings() []string {
 	var out []string
@@ -201,6 +205,9 @@ func (c *Config) handlerWarnings() []string {
 		}
 		if h.Lambda != "" && h.Timeout.Std() > functionTimeout-handlerMargin {
 			out = append(out, fmt.Sprintf("%s.timeout: on AWS the timeout of the functions, which is %v by default, must be at least %v", path, Duration(functionTimeout), h.Timeout+Duration(handlerMargin)))
+		}
+		if h.Lambda == "" && h.Timeout.Std() > LocalCallTime {
+			out = append(out, fmt.Sprintf("%s.timeout: on one machine a call ends after %v, not after %v", path, Duration(LocalCallTime), h.Timeout))
 		}
 		if h.Exec != "" && h.Concurrency > 1 {
 			out = append(out, path+".concurrency: exec is called once at a time")

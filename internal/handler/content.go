@@ -141,16 +141,18 @@ func isJSON(contentType string) (is, ok bool) {
 }
 
 // setBody returns the members for a body: body is JSON if the content type says so, otherwise a
-// string. Bytes that are not UTF-8 are body_base64.
+// string. Bytes that are not UTF-8 are body_base64, and so is a body that is not the JSON that its
+// content type promises: as a string, it would look like a JSON string.
 func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []byte, err error) {
 	if len(data) == 0 {
 		return nil, nil, nil
 	}
-	if is, _ := isJSON(contentType); is && json.Valid(data) {
-		return compact(data), nil, nil
-	}
-	if !utf8.Valid(data) {
+	is, _ := isJSON(contentType)
+	if !utf8.Valid(data) || is && !json.Valid(data) {
 		return nil, data, nil
+	}
+	if is {
+		return compact(data), nil, nil
 	}
 	if body, err = marshal(string(data)); err != nil {
 		return nil, nil, fmt.Errorf("encode body: %w", err)

@@ -1,9 +1,7 @@
 package handler
 
 import (
-	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
@@ -25,12 +23,13 @@ type Effect struct {
 	Content
 }
 
+// effectMembers are the members of an effect.
+func effectMembers() []string {
+	return append([]string{"to", "group", "after", "timer", "cancel"}, contentMembers()...)
+}
+
 // effect reads one effect.
-func (v value) effect() (e Effect, err error) {
-	o, err := v.object(append([]string{"to", "group", "after", "timer", "cancel"}, contentMembers()...)...)
-	if err != nil {
-		return e, err
-	}
+func (o object) effect() (e Effect, err error) {
 	kinds := 0
 	for _, f := range []struct {
 		name string
@@ -46,13 +45,13 @@ func (v value) effect() (e Effect, err error) {
 	}
 	switch {
 	case kinds != 1:
-		return e, wrong(v.path, "must have exactly one of to, timer and cancel")
+		return e, wrong(o.path, "must have exactly one of to, timer and cancel")
 	case e.Cancel != "" && len(o.members) > 1:
-		return e, wrong(v.path, "with cancel must have no other member")
+		return e, wrong(o.path, "with cancel must have no other member")
 	case e.To == "" && o.has("group"):
 		return e, wrong(o.value("group").path, "is only for an effect with to: a timer is for the handled group")
 	case e.Timer != "" && !o.has("after"):
-		return e, wrong(v.path, "with timer must have after: when is it due?")
+		return e, wrong(o.path, "with timer must have after: when is it due?")
 	}
 	if o.has("group") {
 		if e.Group, err = o.name("group"); err != nil {
@@ -108,18 +107,13 @@ func (o object) effects() ([]Effect, error) {
 	}
 	out := make([]Effect, len(items))
 	for i, v := range items {
-		if out[i], err = v.effect(); err != nil {
+		o, err := v.object(effectMembers()...)
+		if err != nil {
+			return nil, err
+		}
+		if out[i], err = o.effect(); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-// DecodeEffects reads a list of effects that is the member "effects" of another document: the
-// commit of a session. The error is an [*InvalidError].
-func DecodeEffects(list json.RawMessage) ([]Effect, error) {
-	if !utf8.Valid(list) {
-		return nil, wrong("effects", "must be UTF-8 text")
-	}
-	return object{members: map[string]json.RawMessage{"effects": list}}.effects()
 }

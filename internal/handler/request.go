@@ -39,7 +39,7 @@ type Message struct {
 	// Timer is the name of the timer, if the message is one that the handler set.
 	Timer string `json:"timer,omitempty"`
 	// Body is JSON if the content type is JSON, otherwise a string; it is left out if the body is
-	// empty or in BodyBase64, because it is not UTF-8.
+	// empty, or is in BodyBase64 because it is not UTF-8 or not the JSON of its content type.
 	Body       json.RawMessage `json:"body,omitempty"`
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }

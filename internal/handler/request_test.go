@@ -33,13 +33,27 @@ func TestARequestHasTheStateAndWhatIsNotEmpty(t *testing.T) {
 	want := `{"stream":"orders","group":"g","version":3,"attempt":"x","state":null,"messages":[` +
 		`{"id":"a","try":2,"accepted":"2026-11-27T11:00:00Z","content_type":"application/json","body":{"a":"<&>"}},` +
 		`{"id":"s/1/7","try":1,"content_type":"text/plain","source":"s","epoch":1,"sequence":7,"body":"hé"},` +
-		`{"id":"c","try":1,"content_type":"application/json","headers":{"X":"y"},"body":"no JSON"},` +
+		`{"id":"c","try":1,"content_type":"application/json","headers":{"X":"y"},"body_base64":"bm8gSlNPTg=="},` +
 		`{"id":"d","try":1,"body_base64":"/w=="},{"id":"e","try":1,"timer":"late"}]}`
 	if err != nil || string(text) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
 	}
 	if strings.Join(ids, " ") != "a s/1/7 c d e" {
 		t.Errorf("ids %q, want those of all messages", ids)
+	}
+}
+
+func TestABodyThatIsNotTheJSONOfItsContentTypeIsInBase64(t *testing.T) {
+	for _, body := range []string{"no JSON", `"a" "b"`, `{"a":1`, "\"\xff\""} {
+		for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/problem+json"} {
+			m := message(t, record.Message{ID: "a", ContentType: contentType, Body: []byte(body)})
+			if m.Body != nil || string(m.BodyBase64) != body {
+				t.Errorf("%q as %s: body is %s and body_base64 %q, want the bytes in body_base64 only", body, contentType, m.Body, m.BodyBase64)
+			}
+		}
+	}
+	if m := message(t, record.Message{ID: "a", ContentType: "application/json", Body: []byte(`"no JSON"`)}); string(m.Body) != `"no JSON"` || m.BodyBase64 != nil {
+		t.Errorf("a JSON string is %s and %q, want it in body", m.Body, m.BodyBase64)
 	}
 }
 

@@ -404,6 +404,7 @@ class TestMessage(unittest.TestCase):
             ({"body": "lamp"}, "the body is not JSON"),
             ({}, "the body is not JSON"),
             ({"body_base64": "/w=="}, "the body is not JSON"),
+            ({"content_type": "application/json", "body_base64": "ew=="}, "the body is not JSON"),
             ({"body": "7"}, "body must be an object"),
             ({"body": '{"name": 7}'}, "body.name must be a string"),
         ):

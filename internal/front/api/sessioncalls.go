@@ -13,6 +13,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/front/problem"
+	handlers "github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -22,36 +23,9 @@ type cursorMove struct {
 	From    *uint64         `json:"from"`
 	To      *uint64         `json:"to"`
 	State   json.RawMessage `json:"state"`
-	Effects []sessionEffect `json:"effects"`
+	Effects json.RawMessage `json:"effects"`
 	Skip    bool            `json:"skip"`
 	Detail  string          `json:"detail"`
-}
-
-// A sessionEffect is a message to a destination.
-type sessionEffect struct {
-	To          string            `json:"to"`
-	Group       string            `json:"group"`
-	ContentType string            `json:"content_type"`
-	Headers     map[string]string `json:"headers"`
-	Body        json.RawMessage   `json:"body"`
-	BodyBase64  []byte            `json:"body_base64"`
-}
-
-// effect returns the effect in the engine's form. Without a content type, a body is JSON.
-func (x *sessionEffect) effect() (record.Effect, error) {
-	f := record.Effect{To: []string{x.To}, Group: x.Group, ContentType: x.ContentType, Headers: x.Headers, Body: x.Body}
-	m := record.Message{Stream: "x", ID: "x", Group: x.Group, ContentType: x.ContentType, Headers: x.Headers}
-	switch {
-	case x.To == "":
-		return f, malformedField("effects", "must each have to, the name of a destination")
-	case x.Body != nil && x.BodyBase64 != nil:
-		return f, malformedField("effects", "must each have body or body_base64")
-	case x.BodyBase64 != nil:
-		f.Body = x.BodyBase64
-	case x.ContentType == "" && x.Body != nil:
-		f.ContentType = formatJSON
-	}
-	return f, invalid(m.Validate())
 }
 
 // commitSession moves the cursor of a session.
@@ -70,13 +44,11 @@ func (s *server) commitSession(w http.ResponseWriter, r *http.Request, id sessio
 	if string(c.State) == "null" {
 		c.State = []byte{} // without state, it stays as it is
 	}
-	for i := range body.Effects {
-		f, err := body.Effects[i].effect()
-		if err != nil {
-			return err
-		}
-		c.Effects = append(c.Effects, f)
+	effects, err := handlers.DecodeMessages(body.Effects, s.Now())
+	if err != nil {
+		return problem.New(problem.MalformedRequest, err.Error()+".")
 	}
+	c.Effects = effects
 	if err := s.Sessions.Commit(r.Context(), id, c); err != nil {
 		return sessionProblem(err)
 	}
@@ -215,15 +187,11 @@ func given(fence uint64) error {
 	return nil
 }
 
-// members lists the members of a JSON object, each with those of the objects in it.
+// members lists the members of a JSON object.
 func members(object reflect.Type) string {
 	names := make([]string, object.NumField())
 	for i := range names {
-		f := object.Field(i)
-		names[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
-		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
-			names[i] += " (each with " + members(f.Type.Elem()) + ")"
-		}
+		names[i], _, _ = strings.Cut(object.Field(i).Tag.Get("json"), ",")
 	}
 	return strings.Join(names, ", ")
 }

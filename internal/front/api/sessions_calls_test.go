@@ -55,8 +55,12 @@ func TestABodyOfASessionThatCannotBeReadIsAnsweredWithTheMembersOfItsCall(t *tes
 	f := fmt.Sprint(w.dealt(1))
 	const of = "The members of this call are "
 	for _, c := range []struct{ path, body, detail string }{
-		{"/commit", `{"fence":` + f + `,"form":0,"to":1}`, `unknown member "form". ` + of + "fence, from, to, state, effects (each with to, group, content_type, headers, body, body_base64), skip, detail."},
-		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"too":"out"}]}`, `unknown member "too". ` + of},
+		{"/commit", `{"fence":` + f + `,"form":0,"to":1}`, `unknown member "form". ` + of + "fence, from, to, state, effects, skip, detail."},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"too":"out"}]}`, `effects[0] has the unknown member "too"; the members are to, group, after, content_type, headers, body, body_base64.`},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"timer":"t","after":"1m"}]}`, "effects[0] can't set or cancel a timer: only the handler of a stream has timers"},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"cancel":"t"}]}`, "effects[0] can't set or cancel a timer: only the handler of a stream has timers"},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"to":"out","after":"-1m"}]}`, `effects[0].after must be a duration such as "30s"`},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"to":"out","after":"366d"}]}`, "effects[0].after must be at most 365d"},
 		{"/fail", `{"fence":` + f + `,"number":1}`, `unknown member "number". ` + of + "fence, at, try, detail."},
 		{"/release", `{"holder":"h"}`, `unknown member "holder". ` + of + "fence."},
 		{"/retire", `{"fence":` + f + `,"` + strings.Repeat("x", 1000) + `":1}`, `unknown member "xxx`},

@@ -137,6 +137,25 @@ func TestGroupsArePagedAndAGroupShowsWhatTheCommandShows(t *testing.T) {
 	w.shows(w.get("/message", "stream", "orders", "id", "o-2"), "committed", "0 of 1 delivery", "orders/customer-7/2", "Waits for destination hook", "once show orders --id o-2")
 }
 
+func TestAGroupListsItsTimersAndWhenTheyAreDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.send(client.Message{Stream: "jobs", Key: "j-1", Group: "g", Body: []byte("remind")})
+	page := w.until("reminder <b>", "/group", "stream", "jobs", "group", "g")
+	g, err := w.system.Group(t.Context(), "jobs", "g")
+	if err != nil || len(g.Timers) != 1 {
+		t.Fatalf("the group has the timers %+v, %v, want one", g.Timers, err)
+	}
+	w.shows(page, "Timers", "Due", plain.Stamp(&g.Timers[0].Due))
+	if strings.Contains(page.body, "<b>") {
+		t.Error("the name of the timer is markup, want text")
+	}
+	w.send(client.Message{Stream: "jobs", Key: "j-2", Group: "other"})
+	if page := w.until("Expires", "/group", "stream", "jobs", "group", "other"); strings.Contains(page.body, "<h2>Timers</h2>") {
+		t.Error("a group without timers has a list of them, want none")
+	}
+}
+
 func TestTheLifeOfAMessageIsShownAndItsReplyOnlyIfAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)

@@ -86,9 +86,12 @@ func newWorld(t testing.TB, console embedded.Console) *world {
 	return w
 }
 
-// job refuses messages whose body is bad, fails for those that are broken, and replies to others.
+// job refuses messages whose body is bad, fails for those that are broken, sets a timer for those
+// that remind, and replies to others.
 func job(_ context.Context, a *record.Attempt, m record.Message) error {
 	switch string(m.Body) {
+	case "remind":
+		return a.SetTimer("reminder <b>", time.Hour, record.Effect{})
 	case "broken":
 		return errors.New("database is restarting " + hostile)
 	case hostile:

@@ -198,6 +198,34 @@ func TestConnectionsAreKeptForAsManyCallsAsThereMayBe(t *testing.T) {
 	}
 }
 
+// A server may close an idle connection at the moment when a call takes it. The handler did not
+// answer the call, so net/http repeats it on another connection, as the same attempt.
+func TestACallOnAConnectionThatTheServerClosesIsRepeatedAsTheSameAttempt(t *testing.T) {
+	type arrival struct{ connection, key, id string }
+	var arrivals []arrival // one call at a time
+	c, _ := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := arrival{r.RemoteAddr, r.Header.Get("Idempotency-Key"), r.Header.Get("webhook-id")}
+		arrivals = append(arrivals, a)
+		if n := len(arrivals); n > 1 && arrivals[n-2].connection == a.connection {
+			panic(http.ErrAbortHandler) // closes the connection without an answer
+		}
+		_, _ = io.Copy(w, r.Body)
+	}), remote.Options{})
+	for _, attempt := range []string{"first", "second"} {
+		if answer, err := c.Call(t.Context(), attempt, []byte(attempt)); err != nil || string(answer) != attempt {
+			t.Fatalf("%s: got %q and %v, want its body and no error", attempt, answer, err)
+		}
+	}
+	if len(arrivals) != 3 || arrivals[0].connection != arrivals[1].connection {
+		t.Fatalf("got %+v, want the second call on the connection of the first, and then on another one", arrivals)
+	}
+	for _, a := range arrivals[1:] {
+		if a.key != `"second"` || a.id != "second" {
+			t.Errorf("got %+v, want the attempt second", a)
+		}
+	}
+}
+
 func one() *record.Batch {
 	return &record.Batch{ID: "x", Group: record.GroupKey{Stream: "s", Group: "g"}, Messages: []record.Message{{ID: "a"}}}
 }

@@ -1,0 +1,82 @@
+package embedded_test
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// Each message has an effect now and one later for each destination. Effects that have a number at
+// their destination would wait for a delayed one for ever if it took one of these numbers.
+func TestDelayedEffectsReachDestinationsOfEachKindOnceAlsoThoseOfAStatelessHandler(t *testing.T) {
+	t.Parallel()
+	for name, stateless := range map[string]bool{"state": false, "stateless": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			hooked := map[string]string{} // bodies by identity
+			calls := 0
+			hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				mu.Lock()
+				defer mu.Unlock()
+				hooked[r.Header.Get("webhook-id")], calls = string(body), calls+1
+			}))
+			defer hook.Close()
+			p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {}, copies: {destinations: [ledger]}}\n" +
+				"destinations: {ledger: {file: DIR/ledger.jsonl}, copy: {stream: copies}, hook: {webhook: \"" + hook.URL + "\"}}\n"}
+			orders := system.Stream{Stream: record.Stream{Name: "orders", Stateless: stateless, Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+				for _, to := range []string{"copy", "hook"} {
+					e := record.Effect{To: []string{to}, ContentType: "application/json", Body: []byte(`"` + m.ID + ` later"`)}
+					if err := a.SendAfter(e, 2*time.Second); err != nil {
+						return err
+					}
+					e.Body = []byte(`"` + m.ID + ` now"`)
+					a.Send(e)
+				}
+				return nil
+			}}}
+			r := p.start(orders)
+			for _, id := range []string{"a", "b"} {
+				r.send(t, client.Message{Stream: "orders", Key: id, Group: "g"})
+				r.idle(t)
+			}
+			r.stop()
+			r = p.start(orders)
+			p.awaitLines(t, 4)
+			for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+				mu.Lock()
+				n := len(hooked)
+				mu.Unlock()
+				if n == 4 || time.Now().After(end) {
+					break
+				}
+			}
+			r.idle(t)
+			r.stop()
+			var copies []string
+			for _, l := range p.lines() {
+				text, _ := l.Body.(string)
+				copies = append(copies, text)
+			}
+			slices.Sort(copies)
+			if want := []string{"a later", "a now", "b later", "b now"}; !slices.Equal(copies, want) {
+				t.Errorf("the stream copies forwarded %q, want %q, each once", copies, want)
+			}
+			want := map[string]string{"orders/g/3": `"a later"`, "orders/g/4": `"a now"`, "orders/g/7": `"b later"`, "orders/g/8": `"b now"`}
+			if !maps.Equal(hooked, want) || calls != len(want) {
+				t.Errorf("the webhook got %d calls with %v, want one for each of %v", calls, hooked, want)
+			}
+		})
+	}
+}
