@@ -27,7 +27,7 @@ func (a *app) handler() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "handler",
 		Short:   "Try handlers in other languages",
-		Example: `  once handler try orders --message '{"item":7}'`,
+		Example: `  once handler try orders --url http://127.0.0.1:9000/ --message '{"item":7}'`,
 		Args:    unknownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
