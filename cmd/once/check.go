@@ -99,7 +99,7 @@ With --stack check only reads.`,
 		if on.Name != "" {
 			return a.checkChange(cmd, c, on, *asJSON)
 		}
-		warnings := append([]string{}, c.Warnings()...)
+		warnings := append(append([]string{}, c.Warnings()...), c.ExecWarnings()...)
 		for _, w := range c.MissingSecrets() {
 			warnings = append(warnings, w+": once dev does not start without it")
 		}

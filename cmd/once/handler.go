@@ -147,6 +147,10 @@ func (o *trying) handler(c *config.Config, stream string) (config.Handler, error
 		return h, errors.New("--message is required: the body of a message, as JSON")
 	case o.url != "" && o.exec != "":
 		return h, errors.New("--url and --exec exclude each other")
+	case o.secret != "" && !config.Secret(o.secret).Local():
+		return h, errors.New("--secret must say where the secret is, as env:NAME or file:PATH")
+	case o.secret != "" && (o.exec != "" || o.url == "" && h.Kind() == config.HandlerExec):
+		return h, errors.New("--secret signs requests to a URL, and the handler is a program")
 	case o.url != "" || o.exec != "":
 		h = config.Handler{URL: o.url, Exec: o.exec, Timeout: h.Timeout, Secret: config.Secret(o.secret)}
 	case h == config.Handler{}:

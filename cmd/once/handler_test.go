@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -83,7 +84,7 @@ func TestHandlerTryRunsAProgramWithoutAConfiguration(t *testing.T) {
 func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}, b: {}}\nhandlers: {b: {lambda: f}}\n"), 0o600); err != nil {
+	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}, b: {}, c: {}}\nhandlers: {b: {lambda: f}, c: {exec: x}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
@@ -98,9 +99,26 @@ func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
 		"must be a duration":                   {"a", "--url", "http://x", "--message", "1", "--timeout", "soon"},
 		"must be absolute, with http or https": {"a", "--url", "x", "--message", "1"},
 		"is missing or empty":                  {"a", "--url", "http://x", "--message", "1", "--secret", "env:ONCE_NO_SUCH"},
+		"as env:NAME or file:PATH":             {"a", "--url", "http://x", "--message", "1", "--secret", "ONCE_NO_SUCH"},
+		"signs requests to a URL":              {"c", "--message", "1", "--secret", "env:ONCE_NO_SUCH"},
 	} {
 		if code := w.once(t.Context(), "", append([]string{"handler", "try"}, args...)...); code != exitUsage || !strings.Contains(w.err.String(), want) {
 			t.Errorf("%q: exit %d, %s; want 2 and %q", args, code, w.err.String(), want)
+		}
+	}
+}
+
+func TestOnlyCheckWarnsThatAProgramWorksInDevOnly(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}}\nhandlers: {a: {exec: x}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, warns := range map[string]bool{"check": true, "dev": false} {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		w.server = &cannedServer{end: cancel}
+		if code := w.once(ctx, "", command); code != exitOK || strings.Contains(w.err.String(), "works in once dev only") != warns {
+			t.Errorf("once %s: exit %d, a warning: want %v\n%s", command, code, warns, w.err.String())
 		}
 	}
 }

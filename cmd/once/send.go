@@ -276,7 +276,7 @@ func (o *sending) due() (err error) {
 		}
 	}
 	if o.message.NotBefore, err = dueAt(o.delay, at); err != nil {
-		return err
+		return fmt.Errorf("--%w", err)
 	}
 	if !o.message.NotBefore.IsZero() && o.message.Wait > 0 {
 		return errors.New("--wait and a delay exclude each other: a delayed message has no reply to wait for")

@@ -26,7 +26,7 @@ func TestUsageErrorsNameTheMistake(t *testing.T) {
 		{"redrive --reason bogus", `--reason "bogus" must be one of key-reuse, unknown, `},
 		{"show --dead-letters --reason bogus", `--reason "bogus" must be one of key-reuse, unknown, `},
 		{"send", "name a stream: once send STREAM [BODY]; see once send --help"},
-		{"send orders 1 --delay soon", "delay has to be a duration"},
+		{"send orders 1 --delay soon", "once: --delay has to be a duration"},
 		{"send orders 1 --delay 366d", "at most 365d"},
 		{"send orders 1 --not-before noon", "--not-before has to be a time of RFC 3339"},
 		{"send orders 1 --delay 1s --not-before 2030-01-01T00:00:00Z", "exclude each other"},

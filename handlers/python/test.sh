@@ -20,6 +20,8 @@ ruff check --quiet --no-cache src test
 ruff format --quiet --no-cache --check src test || { echo 'not formatted by ruff: handlers/python'; exit 1; }
 mypy --no-error-summary --cache-dir "$tools/mypy"
 
+rm -f LICENSE # of an earlier run; a clone has none
+python -m build --no-isolation --wheel --outdir "$temporary/clone" . >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
 cp "$root/LICENSE" .
 python -m build --no-isolation --outdir "$packages" . >"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
 wheel=$(echo "$packages"/*.whl)

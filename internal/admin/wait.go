@@ -27,6 +27,8 @@ const (
 	WaitParent WaitKind = "parent"
 	// WaitQueue: the message is in a queue, and no failed try of it is known.
 	WaitQueue WaitKind = "queue"
+	// WaitTime: the message is delayed and not due.
+	WaitTime WaitKind = "time"
 )
 
 // A Wait is a reason why a message or a group does not go on. The tries, their error and the time
@@ -47,7 +49,7 @@ type Wait struct {
 	Sequence  uint64     `json:"sequence,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
 	// Tries counts the tries so far. Error is of the last one, at Last, and Status is the status
-	// with which a webhook answered it. Next is when the next one is due.
+	// with which a webhook answered it. Next is when the next one, or a delayed message, is due.
 	Tries  int        `json:"tries,omitempty"`
 	Error  string     `json:"error,omitempty"`
 	Status int        `json:"status,omitempty"`
@@ -155,8 +157,8 @@ func waitsForDestinations(g *record.Group, failing []system.Wait, until uint64) 
 
 // MessageOf describes a message by its state. It reads the group of a message that waits. ordered
 // says that the stream processes the messages of a group one after the other, and failing is what
-// the process that runs the system has registered for a group.
-func MessageOf(ctx context.Context, store record.Store, m record.Message, state admission.State, ordered bool, failing func(record.GroupKey) []system.Wait) (MessageInfo, error) {
+// the process that runs the system has registered for a group. A delayed message is not due at now.
+func MessageOf(ctx context.Context, store record.Store, m record.Message, state admission.State, ordered bool, now time.Time, failing func(record.GroupKey) []system.Wait) (MessageInfo, error) {
 	info := describe(m, state)
 	w := waiter{message: m, ordered: ordered}
 	key := record.GroupKey{Stream: m.Stream, Group: state.Group}
@@ -164,6 +166,9 @@ func MessageOf(ctx context.Context, store record.Store, m record.Message, state 
 	case admission.StatusAccepted:
 		w.failing = failing(key)
 		info.Waiting = w.accepted()
+		if due := state.Token.Expires.Add(-record.IssuedRetention); len(info.Waiting) == 0 && state.Token.State == record.Issued && due.After(now) {
+			info.Waiting = []Wait{{For: WaitTime, ID: m.Identity(), Next: &due}}
+		}
 		parents, since := w.parents()
 		if len(parents) == 0 {
 			break

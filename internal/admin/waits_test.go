@@ -32,7 +32,7 @@ func TestAHeldMessageWaitsForTheNumberOfTheSourceThatItDependsOn(t *testing.T) {
 		}
 	}
 	nobody := func(record.GroupKey) []system.Wait { return nil }
-	info, err := admin.MessageOf(t.Context(), store, bob, admission.State{Status: admission.StatusHeld, Group: "g"}, false, nobody)
+	info, err := admin.MessageOf(t.Context(), store, bob, admission.State{Status: admission.StatusHeld, Group: "g"}, false, time.Now(), nobody)
 	if err != nil || len(info.Waiting) != 1 {
 		t.Fatalf("%+v, %v", info, err)
 	}

@@ -200,9 +200,6 @@ func (c *Config) handlerWarnings() []string {
 		if strings.HasPrefix(h.URL, "http://") && !loopback(h.URL) {
 			out = append(out, path+": sends messages and states without encryption: use https")
 		}
-		if h.Exec != "" {
-			out = append(out, path+".exec: "+h.Where())
-		}
 		if h.Lambda != "" && h.Timeout.Std() > functionTimeout-handlerMargin {
 			out = append(out, fmt.Sprintf("%s.timeout: on AWS the timeout of the functions, which is %v by default, must be at least %v", path, Duration(functionTimeout), h.Timeout+Duration(handlerMargin)))
 		}
@@ -211,6 +208,18 @@ func (c *Config) handlerWarnings() []string {
 		}
 		if h.Exec != "" && h.Concurrency > 1 {
 			out = append(out, path+".concurrency: exec is called once at a time")
+		}
+	}
+	return out
+}
+
+// ExecWarnings returns the warnings about handlers that are programs. They are not among the
+// [Config.Warnings], because the programs work in once dev, and every other system refuses them.
+func (c *Config) ExecWarnings() []string {
+	var out []string
+	for _, name := range c.HandlerNames() {
+		if h := c.Handlers[name]; h.Exec != "" {
+			out = append(out, join("handlers", name)+".exec: "+h.Where())
 		}
 	}
 	return out

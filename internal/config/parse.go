@@ -3,7 +3,9 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,7 +89,7 @@ func (p *reader) document(data []byte) (ast.Node, bool) {
 	}
 	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		p.syntax(err)
+		p.syntax(err, data)
 		return nil, false
 	}
 	var bodies []ast.Node
@@ -107,12 +109,21 @@ func (p *reader) document(data []byte) (ast.Node, bool) {
 	return bodies[0], true
 }
 
-func (p *reader) syntax(err error) {
+// unquoted finds a value that YAML does not take for text because of how it begins, such as a cron
+// expression.
+var unquoted = regexp.MustCompile(`(^|[:,{\[-])\s+([*@])`)
+
+func (p *reader) syntax(err error, data []byte) {
 	line, text := 1, err.Error()
 	if e, ok := errors.AsType[yaml.Error](err); ok {
 		text = e.GetMessage()
 		if t := e.GetToken(); t != nil && t.Position != nil {
 			line = max(t.Position.Line, 1)
+		}
+	}
+	if lines := strings.Split(string(data), "\n"); line <= len(lines) {
+		if begin := unquoted.FindStringSubmatch(lines[line-1]); begin != nil {
+			text += fmt.Sprintf(`; a value that begins with %s needs quotes, such as "@daily" or "* * * * *"`, begin[2])
 		}
 	}
 	p.add(line, "", "not YAML: %s", text)

@@ -55,7 +55,7 @@ func Parse(expression string, zone *time.Location) (Timetable, error) {
 	parser := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor).WithMaxSearchYears(searchYears)
 	wall, err := parser.Parse(strings.ToLower(text))
 	if err != nil {
-		return Timetable{}, fmt.Errorf("is no cron expression: %w", err)
+		return Timetable{}, fmt.Errorf("is no cron expression: %w", fault(parser, text, err))
 	}
 	if s, ok := wall.(*cron.SpecSchedule); ok {
 		s.Location = time.UTC
@@ -65,6 +65,26 @@ func Parse(expression string, zone *time.Location) (Timetable, error) {
 		return Timetable{}, errors.New("never happens: no date matches it")
 	}
 	return t, nil
+}
+
+// fault returns the error of an expression that the parser refuses: it names the first field with a
+// mistake, and what the field may have.
+func fault(parser cron.Parser, text string, err error) error {
+	if text[0] == '@' {
+		return fmt.Errorf("%s is not known; use @hourly, @daily, @weekly, @monthly or @yearly", text)
+	}
+	allowed := [...]string{
+		"minute %q must be from 0 to 59", "hour %q must be from 0 to 23", "day of month %q must be from 1 to 31",
+		"month %q must be from 1 to 12, or JAN to DEC", "day of week %q must be from 0 (Sunday) to 7, or SUN to SAT",
+	}
+	for i, field := range strings.Fields(text) {
+		alone := []string{"*", "*", "*", "*", "*"}
+		alone[i] = strings.ToLower(field)
+		if _, e := parser.Parse(strings.Join(alone, " ")); e != nil {
+			return fmt.Errorf(allowed[i]+", or *, a list 1,2, a range 1-5 or a step */2 of these", field)
+		}
+	}
+	return err
 }
 
 // Next returns the first time after t, in UTC, or the zero time if there is none in the next years.

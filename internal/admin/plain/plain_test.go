@@ -37,6 +37,7 @@ func TestAWaitNamesItsReason(t *testing.T) {
 		"destination shop to take effect 3, of message o-1; failed 2 times, status 400: field x missing":          {For: admin.WaitDestination, Destination: "shop", Number: 3, ID: "o-1", Tries: 2, Status: 400, Error: "field x missing"},
 		"entry 9 of the log, which message m-1 answers, since 2026-01-02T03:04:05Z":                               {For: admin.WaitParent, ID: "m-1", Number: 9, Since: &at},
 		"its first try; it is in queue ingress":                                                                   {For: admin.WaitQueue, Queue: "ingress"},
+		"its time, 2026-01-02T03:04:05Z":                                                                          {For: admin.WaitTime, ID: "o-1", Next: &at},
 		"the next try of message o-1; failed once, last at 2026-01-02T03:04:05Z, next try at " + plain.Stamp(&at): {For: admin.WaitRetry, ID: "o-1", Tries: 1, Last: &at, Next: &at},
 	} {
 		if got := plain.Wait(&w); got != want {

@@ -34,6 +34,8 @@ func Wait(w *admin.Wait) string {
 			return fmt.Sprintf("its first try; it is in queue %s", w.Queue)
 		}
 		return fmt.Sprintf("the end of its try, or the next one; it is in queue %s and was tried %s", w.Queue, times(w.Tries))
+	case admin.WaitTime:
+		return "its time, " + Stamp(w.Next)
 	case admin.WaitRetry:
 	}
 	return fmt.Sprintf("the next try of message %s%s", w.ID, tries(w))

@@ -84,6 +84,8 @@ func kindOf(kind admin.WaitKind) string {
 		return "answers what is missing"
 	case admin.WaitQueue:
 		return "in a queue"
+	case admin.WaitTime:
+		return "not due"
 	case admin.WaitNumber:
 	}
 	return "number missing"

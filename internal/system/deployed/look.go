@@ -164,7 +164,7 @@ func (s *System) message(ctx context.Context, m record.Message) (admin.MessageIn
 	}
 	known, _ := p.engine.Stream(m.Stream)
 	var failing *system.Waiting // empty, because the deployed functions register no failures
-	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, failing.Of)
+	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, s.options.Now(), failing.Of)
 	return info, explain(err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
@@ -75,6 +76,9 @@ func TestADelayedMessageRunsAtItsTimeAlsoAfterARestart(t *testing.T) {
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
+	}
+	if info, err := r.Message(t.Context(), "orders", "late"); err != nil || len(info.Waiting) != 1 || info.Waiting[0].For != admin.WaitTime || info.Waiting[0].Next.Sub(late).Abs() > time.Second {
+		t.Errorf("the message waits for %+v, %v; want its time, %v", info.Waiting, err, late)
 	}
 	seen.await(t, 2) // the message without a delay, and the first one with it
 	if seen.when("orders").Before(soon) {

@@ -68,8 +68,8 @@ func (s *System) message(ctx context.Context, m record.Message) (admin.MessageIn
 			return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, m.Stream, admin.ErrNotFound)
 		}
 	}
-	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, s.waiting.Of)
-	if err == nil && queued != nil && len(info.Waiting) == 0 {
+	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, s.options.Now(), s.waiting.Of)
+	if err == nil && queued != nil && (len(info.Waiting) == 0 || info.Waiting[0].For == admin.WaitTime) { // a copy may be due before another one
 		info.Waiting = []admin.Wait{{For: admin.WaitQueue, ID: id, Queue: queued.Queue, Tries: queued.Receives}}
 	}
 	return info, err

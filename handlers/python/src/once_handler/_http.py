@@ -89,8 +89,13 @@ class Endpoint:
             return problem(HTTPStatus.BAD_REQUEST, str(e))
         except Exception as e:
             log.exception("the handler failed")
-            detail = f"{type(e).__name__}: {e}" if self._show_errors else "its log says why"
-            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, f"the handler failed: {detail}")
+            # once puts "the handler failed: " before the detail
+            detail = (
+                f"{type(e).__name__}: {e}"
+                if self._show_errors
+                else "an exception; the log of the handler has it"
+            )
+            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
         return Response(HTTPStatus.OK, "application/json", text.encode())
 
 
