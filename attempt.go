@@ -60,7 +60,7 @@ func (a *Attempt[S]) SendTo(destination, group string, body Body) {
 }
 
 // SendAfter is [Attempt.Send] after a delay, which counts from the run of the handler: the effect
-// is published at that time under the same identity, also if the system is restarted in between.
+// is published at that time under the same identity, even if the system is restarted in between.
 // Later effects are published before it, and it takes no number of a destination that numbers its
 // messages. 0 is now; the attempt fails if the delay is negative or longer than a year, or if the
 // destination is a stream ordered by numbers.
@@ -97,7 +97,7 @@ func (a *Attempt[S]) SetTimer(name string, after time.Duration, body Body) {
 }
 
 // Cancel cancels the timer of that name, if the group has one. As soon as the attempt is committed,
-// its message is not processed any more, also if it was delivered already.
+// its message is no longer processed, even if it was delivered already.
 func (a *Attempt[S]) Cancel(name string) {
 	if err := a.inner.CancelTimer(name); err != nil {
 		a.fail(fmt.Errorf("cancel timer %q: %w", name, err))

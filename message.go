@@ -59,11 +59,11 @@ type Message struct {
 	// See [Attempt.SetTimer]. It is set for handlers, and ignored in a message that is sent.
 	Timer string
 
-	// Accepted is when the HTTP API or the queue accepted the message; for that of a timer, when it
-	// was due. Try is how often the queue
-	// has delivered it, 1 for the first time; it may be higher than the number of runs, because a
-	// message behind a failing one of its group is delivered with it and does not run. Both are set
-	// for handlers, and ignored in a message that is sent.
+	// Accepted is when the HTTP API or the queue accepted the message. For a delayed message and the
+	// message of a timer, it is when the message was due. Try is how often the queue has delivered
+	// it, 1 for the first time; it may be higher than the number of runs, because a message behind a
+	// failing one of its group is delivered with it and does not run. Both are set for handlers, and
+	// ignored in a message that is sent.
 	Accepted time.Time
 	Try      int
 }

@@ -123,19 +123,23 @@ func (k *Keeper) Run(ctx context.Context) {
 // sleep returns when the first of the items is due, when the keeper is woken, and when the context
 // ends.
 func (k *Keeper) sleep(ctx context.Context, next []Item) {
-	var due <-chan time.Time // never, if nothing waits
-	for {
-		if len(next) > 0 {
-			left := next[0].Due.Sub(k.options.Now()) - k.options.Ahead
-			if left <= 0 {
-				return
-			}
-			timer := time.NewTimer(min(left, look))
-			defer timer.Stop()
-			due = timer.C
-		}
+	if len(next) == 0 {
 		select {
-		case <-due:
+		case <-k.wake:
+		case <-ctx.Done():
+		}
+		return
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		left := next[0].Due.Sub(k.options.Now()) - k.options.Ahead
+		if left <= 0 {
+			return
+		}
+		timer.Reset(min(left, look))
+		select {
+		case <-timer.C:
 		case <-k.wake:
 			return
 		case <-ctx.Done():

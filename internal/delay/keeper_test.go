@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/internal/delay"
@@ -262,4 +264,37 @@ func TestAKeeperAheadGivesTheQueueTheRestOfTheDelay(t *testing.T) {
 	if _, err := k.MoveDue(t.Context()); err != nil || fmt.Sprint(got) != "[overdue 0s soon 2s]" || waiting(t, store) != 1 {
 		t.Errorf("got %v (%v), %d wait; want overdue 0s and soon 2s, no error, 1", got, err, waiting(t, store))
 	}
+}
+
+func TestAKeeperThatSleepsForDaysTakesNoMoreMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const days = 3
+		store := memdelay.New()
+		if err := store.Put(t.Context(), []delay.Item{{Key: delay.Key{Due: time.Now().AddDate(1, 0, 0), Name: "a"}, Queue: "ingress"}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			delay.NewKeeper(store, newQueues().Send, delay.Options{}).Run(ctx)
+		}()
+		synctest.Wait()
+		before := objects()
+		time.Sleep(days * 24 * time.Hour)
+		synctest.Wait()
+		if more := objects() - before; more > 10_000 {
+			t.Errorf("%d more objects are in memory after %d days of sleep, want none for each look at the clock", more, days)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// objects returns how many objects are in memory.
+func objects() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapObjects)
 }

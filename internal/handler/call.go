@@ -4,8 +4,8 @@ import "context"
 
 // Limits of one call, in bytes.
 const (
-	// MaxRequest is the size from which on a request takes no further message. It is less than the
-	// 6 MB that AWS Lambda takes. A request with one message may be larger.
+	// MaxRequest is the largest request with several messages. It is less than the 6 MB that AWS
+	// Lambda takes. A request with one message may be larger.
 	MaxRequest = 4 << 20
 	// MaxAnswer is the largest answer: as much as AWS Lambda returns.
 	MaxAnswer = 6 << 20

@@ -59,9 +59,9 @@ func NewMessage(m *record.Message) (Message, error) {
 	return out, err
 }
 
-// Encode returns the request as one line of JSON, and the ids of its messages. The messages from
-// the one on with which the request would be larger than [MaxRequest] are left out; the first one
-// never is.
+// Encode returns the request as one line of JSON, and the ids of the messages in it. It stops before
+// a message with which the request would be larger than [MaxRequest], but never before the first
+// one.
 func (r *Request) Encode() (text []byte, ids []string, err error) {
 	if len(r.State) > 0 && (!json.Valid(r.State) || !utf8.Valid(r.State)) {
 		return nil, nil, fmt.Errorf("encode request: the state of group %s is not JSON: another kind of handler wrote it", record.GroupKey{Stream: r.Stream, Group: r.Group})

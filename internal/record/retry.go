@@ -14,7 +14,8 @@ type RetryPolicy struct {
 	// First·2^(n-1), but at most Max.
 	First, Max time.Duration
 	// For is how long failed tries are repeated, from when the queue got the message or from the
-	// commit of the effect. What fails later becomes a dead letter.
+	// commit of the effect; if it is delayed, from when it is due. What fails later becomes a dead
+	// letter.
 	For time.Duration
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 }
 
 // Schedules send ticks. They keep nothing in memory between calls, so any number of processes may
-// send the same ones, also at once.
+// send the same ones at the same time.
 type Schedules struct {
 	cfg  Config
 	each []timed

@@ -9,7 +9,7 @@ import (
 )
 
 // keep is how long the record of a schedule outlives the next tick. If a schedule sends nothing for
-// so long, it begins anew.
+// so long, it starts again as a new schedule.
 const keep = 400 * 24 * time.Hour
 
 // A state is the content of the record of a schedule. Times are in UTC.

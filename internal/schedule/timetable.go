@@ -21,8 +21,8 @@ type Timetable struct {
 // searchYears is how many years Next looks ahead. From 2096 to 2104, no year has a February 29.
 const searchYears = 9
 
-// ParseZone returns the time zone of an IANA name; the empty name is UTC. The names UTC and Local
-// of Go are no IANA names, but UTC is one too.
+// ParseZone returns the time zone of an IANA name; the empty name is UTC. Go also
+// takes Local, which is an error here: it differs between machines.
 func ParseZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, errors.New("must be a name such as Europe/Berlin: the zone of the machine can differ between servers")
@@ -120,8 +120,9 @@ func (t Timetable) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// unrepeated returns the time after which the clock of the zone is searched, from a moment on whose
-// own is search. It leaves out the times that the clock showed before it was put back.
+// unrepeated returns the time on the clock of the zone after which Next searches. That is search,
+// or later if the clock was put back at the start of the offset of at: times that it showed before
+// that do not count again.
 func (t Timetable) unrepeated(at, search time.Time) time.Time {
 	start, _ := at.ZoneBounds()
 	if t.every || start.IsZero() {

@@ -339,7 +339,7 @@ func (c *comparison) schedule(name string) {
 	}
 	c.add(Change{
 		Subject: "schedule " + name, Change: fmt.Sprintf("times %q -> %q", strings.TrimSpace(was.Cron+" "+was.Timezone), strings.TrimSpace(is.Cron+" "+is.Timezone)),
-		Effect: "the schedule begins anew: a time that was missed before, and that is not sent yet, is never sent", Do: "nothing, if no time was missed: once schedules shows the last one",
+		Effect: "the schedule starts again: a time that was missed before, and that is not sent yet, is never sent", Do: "nothing, if no time was missed: once schedules shows the last one",
 	})
 }
 

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/effectively-once/once/internal/config"
@@ -58,7 +59,7 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 	}
 	g.sessions = p.Sessions(s.store, g.door, sessions)
 	if g.schedules, err = p.Schedules(s.store, durable{live{s}, s}, liveQueue{s}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.Discard())
 	}
 	g.line = s.line(p)
 	return g, nil

@@ -365,6 +365,35 @@ func TestProgramsRunOnlyWhereTheyMay(t *testing.T) {
 	}
 }
 
+func TestTheProgramOfASystemThatDoesNotStartIsEnded(t *testing.T) {
+	dir := t.TempDir()
+	script, ended := filepath.Join(dir, "handler.sh"), filepath.Join(dir, "ended")
+	if err := os.WriteFile(script, []byte("while read -r line; do :; done\n: > "+ended+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("test", []byte(`
+streams: {orders: {}, jobs: {}}
+handlers: {orders: {exec: "sh `+script+`"}}
+schedules: {nightly: {cron: "@daily", stream: jobs}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Programs: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	nothing := func(context.Context, *record.Attempt, record.Message) error { return nil }
+	_, err = s.Start([]system.Stream{{Stream: record.Stream{Name: "jobs", Admission: record.BySequence, Handler: nothing}}})
+	if err == nil || !strings.Contains(err.Error(), "the messages of a schedule have no numbers") {
+		t.Errorf("the error is %v, want that the stream takes no messages of a schedule", err)
+	}
+	if _, err := os.Stat(ended); err != nil {
+		t.Error("the program still runs, want it ended:", err)
+	}
+}
+
 func TestAStreamHasOneHandler(t *testing.T) {
 	p := newShop(t).place(t)
 	c, err := config.Parse("test", []byte(strings.ReplaceAll(p.config, "DIR", p.dir)))

@@ -42,7 +42,7 @@ func (s *System) Reconfigure(_ context.Context, c *config.Config) (changed []str
 	}
 	front, err := s.nextFront(c)
 	if err != nil {
-		return nil, errors.Join(err, s.closeFiles(files))
+		return nil, errors.Join(err, g.pipeline.Discard(), s.closeFiles(files))
 	}
 	for _, x := range change.Compare(before.config, c, nil) {
 		s.options.Log.Warn("a change of the configuration needs care", "field", x.Subject, "change", x.Change, "effect", x.Effect)

@@ -95,8 +95,9 @@ func (p *Pipeline) openCaller(c config.Handler) (handler.Caller, error) {
 	return remote.New(c.URL, options)
 }
 
-// closeNew closes the handlers that the pipeline which is replaced has not.
-func (p *Pipeline) closeNew() error {
+// Discard ends a pipeline that does not replace the one before, because of an error. It closes the
+// handlers that the one before does not have.
+func (p *Pipeline) Discard() error {
 	var errs []error
 	for name, h := range p.handlers {
 		if p.cfg.Before == nil || p.cfg.Before.handlers[name] != h {

@@ -132,7 +132,7 @@ func New(cfg Config) (*Pipeline, error) {
 		err = p.openHandlers()
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.closeNew())
+		return nil, errors.Join(err, p.Discard())
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, Blobs: cfg.Blobs,
@@ -140,7 +140,7 @@ func New(cfg Config) (*Pipeline, error) {
 		KeepDone: true,
 	})
 	if err != nil {
-		return nil, errors.Join(err, p.closeNew())
+		return nil, errors.Join(err, p.Discard())
 	}
 	return p, nil
 }

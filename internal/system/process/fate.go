@@ -85,8 +85,12 @@ func (h *Handler) exhausted(d *delivery) bool {
 	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
 		return false
 	}
-	age := h.options.Now().Sub(d.received.Sent)
-	return age >= record.LastChance || failures >= h.options.MinTries && age >= h.options.Retry(d.message.Stream).For
+	due := d.received.Sent
+	if d.message.NotBefore.After(due) { // the queue has delayed the message
+		due = d.message.NotBefore
+	}
+	now := h.options.Now()
+	return now.Sub(d.received.Sent) >= record.LastChance || failures >= h.options.MinTries && now.Sub(due) >= h.options.Retry(d.message.Stream).For
 }
 
 // reason returns why a delivery is refused.

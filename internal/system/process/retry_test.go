@@ -87,6 +87,24 @@ func TestABacklogThatIsOlderThanItsTimeGetsItsTries(t *testing.T) {
 	}
 }
 
+func TestTheTimeOfADelayedMessageBeginsWhenItIsDue(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+	const delay = 15 * time.Minute
+	policy := record.RetryPolicy{First: time.Second, Max: time.Second, For: delay}
+	w.Handler = New(w.stub, func(d *queue.Delivery) (record.Message, error) {
+		return record.Message{Stream: "orders", ID: d.ID, NotBefore: noon.Add(delay)}, nil
+	}, w.later, Options{Retry: func(string) record.RetryPolicy { return policy }, MinTries: 1, Now: func() time.Time { return w.now }})
+	for _, x := range []struct {
+		at    time.Duration
+		retry bool
+	}{{delay, true}, {2*delay - 1, true}, {2 * delay, false}} {
+		w.now = noon.Add(x.at)
+		if d := w.deliver(t, sent("a", "g", "ingress", 1, noon))[0]; d.Retry != x.retry {
+			t.Errorf("%v after it was sent: retried %t, want %t", x.at, d.Retry, x.retry)
+		}
+	}
+}
+
 // TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried delivers each copy to a new
 // process, which has seen no failure before.
 func TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried(t *testing.T) {

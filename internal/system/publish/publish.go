@@ -130,7 +130,9 @@ func (h *Handler) deliver(ctx context.Context, all []work) {
 			w.err = fmt.Errorf("an earlier effect of the group failed: %w", before)
 			continue
 		}
-		d.Committed = w.received.Sent
+		if d.Committed = w.received.Sent; d.Effect.NotBefore.After(d.Committed) { // the queue has delayed it
+			d.Committed = d.Effect.NotBefore
+		}
 		ctx := retry.WithReceives(ctx, map[record.GroupKey]int{w.trigger.Group: w.received.Receives})
 		if w.err = h.engine.Deliver(ctx, w.trigger.To, *d); w.err != nil && d.Number > 0 {
 			failed[way] = w.err

@@ -22,7 +22,9 @@ import (
 type stub struct {
 	calls []string
 	fails map[string]error
-	ctx   context.Context //nolint:containedctx // to look at its deadline
+	// committed are the times of the commits that Deliver got
+	committed []time.Time
+	ctx       context.Context //nolint:containedctx // to look at its deadline
 }
 
 func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
@@ -38,7 +40,7 @@ func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
 }
 
 func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
-	s.calls = append(s.calls, "deliver "+d.Identity+" to "+to)
+	s.calls, s.committed = append(s.calls, "deliver "+d.Identity+" to "+to), append(s.committed, d.Committed)
 	return s.fails[d.Identity]
 }
 
@@ -182,6 +184,23 @@ func TestRedrivenEffectsOfAGroupAreSentInTheOrderOfTheirNumbers(t *testing.T) {
 		t.Errorf("failed %q", got)
 	}
 	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheTimeOfADelayedEffectBeginsWhenItIsDue(t *testing.T) {
+	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	s := &stub{}
+	var batch []queue.Delivery
+	for _, due := range []time.Time{{}, noon.Add(-time.Minute), noon.Add(time.Minute)} {
+		d := record.Delivery{Identity: "orders/id", Stream: "orders", Effect: record.Effect{NotBefore: due}}
+		batch = append(batch, event(wire.ToRedelivery("shop", d))[0])
+		batch[len(batch)-1].Sent = noon
+	}
+	if got := failures(t, newHandler(s, nil), batch); got != "" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]time.Time{noon, noon, noon.Add(time.Minute)}, s.committed); diff != "" {
 		t.Error(diff)
 	}
 }

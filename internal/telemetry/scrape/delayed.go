@@ -20,7 +20,7 @@ func (s *Metrics) WatchDelayed(stats func() (waiting int, next time.Time)) {
 
 func (delayed) descs() (waiting, late *prometheus.Desc) {
 	return prometheus.NewDesc("once_delayed_messages", "Delayed messages that are not on a queue yet.", nil, nil),
-		prometheus.NewDesc("once_delayed_late_seconds", "For how long the earliest delayed message is due; 0 if none is.", nil, nil)
+		prometheus.NewDesc("once_delayed_late_seconds", "How long ago the earliest waiting message became due; 0 if none is due.", nil, nil)
 }
 
 // Describe implements [prometheus.Collector].
