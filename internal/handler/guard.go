@@ -38,6 +38,9 @@ type Options struct {
 	Timeout time.Duration
 	// Concurrency is how many calls may be made at a time. Defaults to 64.
 	Concurrency int
+	// MaxPause is about the longest pause between two tries while the handler is down. Defaults to
+	// 30 seconds.
+	MaxPause time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -57,6 +60,7 @@ type Handler struct {
 func New(caller Caller, o Options) *Handler {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Concurrency = cmp.Or(o.Concurrency, 64)
+	o.MaxPause = cmp.Or(o.MaxPause, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -64,7 +68,7 @@ func New(caller Caller, o Options) *Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	log := o.Log.With("stream", o.Stream)
-	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log}}
+	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log, longest: o.MaxPause}}
 }
 
 // Close closes the caller, and ends its program if it has one. No call may be made any more.

@@ -93,6 +93,19 @@ func TestThePausesGrowToHalfAMinute(t *testing.T) {
 	}
 }
 
+func TestAShorterLongestPauseIsKept(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := handler.New(fake(func(context.Context) ([]byte, error) { return nil, errAway }), handler.Options{Stream: "s", MaxPause: 2 * time.Second, Now: func() time.Time { return now }})
+	for range 20 {
+		now = now.Add(4 * time.Second) // more than any pause
+		_ = h.Handle(t.Context(), one())
+	}
+	next, _ := record.NextTry(h.Handle(t.Context(), one()))
+	if wait := next.Sub(now); wait <= 0 || wait > 4*time.Second {
+		t.Errorf("the next try is in %v, want about 2s", wait)
+	}
+}
+
 func TestAnErrorInTheHandlersWordsDoesNotHoldUpOtherMessages(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"an error":         func(w *world) { w.err = handler.Failed("no such item") },
