@@ -85,7 +85,11 @@ func (h *Handler) exhausted(d *delivery) bool {
 	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
 		return false
 	}
-	age := h.options.Now().Sub(d.received.Sent)
+	since := d.received.Sent
+	if due := d.message.NotBefore; due.After(since) { // the queue has delayed it
+		since = due
+	}
+	age := h.options.Now().Sub(since)
 	return age >= record.LastChance || failures >= h.options.MinTries && age >= h.options.Retry(d.message.Stream).For
 }
 

@@ -87,6 +87,20 @@ func TestABacklogThatIsOlderThanItsTimeGetsItsTries(t *testing.T) {
 	}
 }
 
+func TestTheTimeOfADelayedMessageBeginsWhenItIsDue(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+	w.Handler = New(w.stub, func(d *queue.Delivery) (record.Message, error) {
+		m, err := decode(d)
+		m.NotBefore = noon.Add(-time.Minute)
+		return m, err
+	}, w.later, Options{Now: func() time.Time { return w.now }})
+	for n := range 2 * record.MinTries { // the queue has delayed the message since it was sent
+		if d := w.deliver(t, sent("a", "g", "ingress", n+1, noon.Add(-100*time.Hour)))[0]; !d.Retry {
+			t.Fatalf("refused after %d tries, a minute after it was due", n+1)
+		}
+	}
+}
+
 // TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried delivers each copy to a new
 // process, which has seen no failure before.
 func TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried(t *testing.T) {

@@ -131,6 +131,9 @@ func (h *Handler) deliver(ctx context.Context, all []work) {
 			continue
 		}
 		d.Committed = w.received.Sent
+		if due := d.Effect.NotBefore; due.After(d.Committed) && !d.Committed.IsZero() { // the queue has delayed it
+			d.Committed = due
+		}
 		ctx := retry.WithReceives(ctx, map[record.GroupKey]int{w.trigger.Group: w.received.Receives})
 		if w.err = h.engine.Deliver(ctx, w.trigger.To, *d); w.err != nil && d.Number > 0 {
 			failed[way] = w.err

@@ -20,9 +20,10 @@ import (
 
 // A stub is an engine that records its calls and fails for chosen groups and identities.
 type stub struct {
-	calls []string
-	fails map[string]error
-	ctx   context.Context //nolint:containedctx // to look at its deadline
+	committed time.Time // of the last delivery
+	calls     []string
+	fails     map[string]error
+	ctx       context.Context //nolint:containedctx // to look at its deadline
 }
 
 func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
@@ -39,6 +40,7 @@ func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
 
 func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
 	s.calls = append(s.calls, "deliver "+d.Identity+" to "+to)
+	s.committed = d.Committed
 	return s.fails[d.Identity]
 }
 
@@ -130,6 +132,21 @@ func TestARedrivenEffectIsDeliveredBeforeItsGroupIsPublished(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop", "publish orders/a"}, s.calls); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheTimeOfADelayedEffectBeginsWhenItIsDue(t *testing.T) {
+	sent := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	due := sent.Add(10 * time.Minute)
+	m := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/a/1", Stream: "orders", Group: "a", Number: 1, Effect: record.Effect{NotBefore: due}})
+	for at, want := range map[time.Time]time.Time{sent: due, due.Add(time.Hour): due.Add(time.Hour)} { // the second one is redriven
+		s := &stub{}
+		batch := event(m)
+		batch[0].Sent = at
+		failures(t, newHandler(s, nil), batch)
+		if !s.committed.Equal(want) {
+			t.Errorf("sent at %v: its time begins at %v, want %v", at, s.committed, want)
+		}
 	}
 }
 
