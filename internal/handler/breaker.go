@@ -22,8 +22,9 @@ const opensAfter = 5
 // It counts calls that got no answer of a handler. An error in the handler's own words is an
 // answer: a message that always fails must not delay the others.
 type breaker struct {
-	now func() time.Time
-	log *slog.Logger
+	now     func() time.Time
+	log     *slog.Logger
+	longest time.Duration // of the pauses
 
 	mu      sync.Mutex
 	failed  int   // calls in a row
@@ -33,10 +34,11 @@ type breaker struct {
 	probing bool
 }
 
-// newPauses returns pauses of 0.5 s, then twice as long each time up to 30 s, plus or minus half.
-func newPauses() *backoff.ExponentialBackOff {
+// newPauses returns pauses of 0.5 s, then twice as long each time up to a longest one, plus or
+// minus half.
+func newPauses(longest time.Duration) *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{
-		InitialInterval: 500 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: 30 * time.Second,
+		InitialInterval: 500 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: longest,
 	}
 }
 
@@ -116,7 +118,7 @@ func (b *breaker) pause(probe bool) {
 		return
 	}
 	if closed {
-		b.pauses = newPauses()
+		b.pauses = newPauses(b.longest)
 		b.log.Warn("handler is failing: its messages wait, and one of them tries it now and then", "failures", b.failed, "error", b.last)
 	}
 	b.next = b.now().Add(b.pauses.NextBackOff())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ type Options struct {
 	Timeout time.Duration
 	// Concurrency is how many calls may be made at a time. Defaults to 64.
 	Concurrency int
+	// MaxPause is about the longest pause between two tries while the handler is down. Defaults to
+	// 30 seconds.
+	MaxPause time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -56,6 +60,7 @@ type Handler struct {
 func New(caller Caller, o Options) *Handler {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Concurrency = cmp.Or(o.Concurrency, 64)
+	o.MaxPause = cmp.Or(o.MaxPause, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -63,7 +68,7 @@ func New(caller Caller, o Options) *Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	log := o.Log.With("stream", o.Stream)
-	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log}}
+	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log, longest: o.MaxPause}}
 }
 
 // Close closes the caller, and ends its program if it has one. No call may be made any more.
@@ -104,12 +109,10 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	if err := h.breaker.rejects(); err != nil { // before the wait: calls that hang may hold all slots
 		return nil, err
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for one of %d calls of the handler to end: %w", h.options.Concurrency, context.Cause(ctx))
+	if err := h.slot(ctx); err != nil {
+		return nil, err
 	}
+	defer func() { <-h.slots }()
 	probe, err := h.breaker.admit()
 	if err != nil {
 		return nil, err
@@ -118,9 +121,10 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	defer func() { h.breaker.done(probe, v, err) }() // after a panic, too
 	bounded, cancel := context.WithTimeoutCause(ctx, h.options.Timeout, fmt.Errorf("no answer within %v", h.options.Timeout))
 	defer cancel()
+	began := h.options.Now()
 	data, err := h.caller.Call(bounded, attempt, request)
 	if err != nil {
-		if v = judge(ctx, err); v == down && bounded.Err() != nil {
+		if v = judge(ctx, h.options.Now().Sub(began), err); v == down && bounded.Err() != nil {
 			err = context.Cause(bounded)
 		}
 		return nil, err
@@ -135,11 +139,43 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	return answer, err
 }
 
-// judge returns the state of the handler after a failed call.
-func judge(ctx context.Context, err error) verdict {
+// slotTime is how long a message waits for one of the calls of its handler. It is short, because
+// the messages of other streams may wait behind it.
+const slotTime = time.Second
+
+// slot waits until one more call may be made. The caller must free the slot. The error says that
+// the handler was not called: it is no failed try.
+func (h *Handler) slot(ctx context.Context) error {
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(slotTime)
+	defer timer.Stop()
+	select {
+	case h.slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return &record.LaterError{
+		At:  h.options.Now().Add(time.Duration(1 + rand.Int64N(int64(slotTime)))), //nolint:gosec // not a secret
+		Err: fmt.Errorf("%w: all %d calls of the handler are in use", record.ErrUntried, h.options.Concurrency),
+	}
+}
+
+// hangs is the time after which a call counts as one without an answer, even if the caller's
+// deadline ended it before the timeout of the handler.
+const hangs = 20 * time.Second
+
+// judge returns the state of the handler after a failed call, which took so long.
+func judge(ctx context.Context, took time.Duration, err error) verdict {
 	switch {
 	case errors.As(err, new(*FailedError)):
 		return alive
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && took >= hangs:
+		return down
 	case ctx.Err() != nil:
 		return unknown
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/internal/handler"
@@ -92,6 +93,19 @@ func TestThePausesGrowToHalfAMinute(t *testing.T) {
 	}
 }
 
+func TestAShorterLongestPauseIsKept(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := handler.New(fake(func(context.Context) ([]byte, error) { return nil, errAway }), handler.Options{Stream: "s", MaxPause: 2 * time.Second, Now: func() time.Time { return now }})
+	for range 20 {
+		now = now.Add(4 * time.Second) // more than any pause
+		_ = h.Handle(t.Context(), one())
+	}
+	next, _ := record.NextTry(h.Handle(t.Context(), one()))
+	if wait := next.Sub(now); wait <= 0 || wait > 4*time.Second {
+		t.Errorf("the next try is in %v, want about 2s", wait)
+	}
+}
+
 func TestAnErrorInTheHandlersWordsDoesNotHoldUpOtherMessages(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"an error":         func(w *world) { w.err = handler.Failed("no such item") },
@@ -132,6 +146,49 @@ func TestACallerThatStopsWaitingSaysNothingAboutTheHandler(t *testing.T) {
 	if err := h.Handle(ctx, one()); errors.Is(err, record.ErrUntried) {
 		t.Errorf("the error is %v, want that the handler does not count as down", err)
 	}
+}
+
+func TestAHandlerThatHangsUntilTheDeadlineOfItsCallersIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handler.New(fake(func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}), handler.Options{Stream: "s", Timeout: time.Minute})
+		handle := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 28*time.Second)
+			defer cancel()
+			return h.Handle(ctx, one())
+		}
+		for range 5 {
+			if err := handle(); errors.Is(err, record.ErrUntried) {
+				t.Errorf("the error is %v, want that the handler was called", err)
+			}
+		}
+		if err := handle(); !errors.Is(err, record.ErrUntried) {
+			t.Errorf("the error is %v, want that the handler is not called again at once", err)
+		}
+	})
+}
+
+func TestWaitingForACallOfAnotherMessageIsNoFailedTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := handler.New(fake(func(ctx context.Context) ([]byte, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}), handler.Options{Stream: "s", Concurrency: 1})
+		go func() { _ = h.Handle(t.Context(), one()) }()
+		synctest.Wait()
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 28*time.Second)
+		defer cancel()
+		err := h.Handle(ctx, one())
+		if _, later := record.NextTry(err); !later || !errors.Is(err, record.ErrUntried) {
+			t.Errorf("the error is %v, want that the handler was not called, and when it is called", err)
+		}
+		if waited := time.Since(begun); waited > 2*time.Second {
+			t.Errorf("the message waited %v; messages of other streams wait with it", waited)
+		}
+	})
 }
 
 func TestNoMoreCallsAreMadeAtATimeThanAllowed(t *testing.T) {

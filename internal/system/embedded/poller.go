@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/effectively-once/once/internal/backoff"
@@ -22,6 +23,11 @@ const (
 	pollTimeout = 30 * time.Second
 	pollWait    = 20 * time.Second
 	retryPause  = time.Second // if the function leaves it to the queue
+	// pollPatience is how long a poller waits for a batch. After that it polls beside the batch, so
+	// that a handler which hangs does not stop the other streams.
+	pollPatience = time.Second
+	// pollSlow is how many batches of one poller may take longer.
+	pollSlow = 4
 )
 
 // A poller feeds a function from a queue, as Lambda's event source mapping does.
@@ -32,9 +38,12 @@ type poller struct {
 	wrote  func() // called when something was written
 }
 
-// run polls until the context ends. If a batch is under way then, it is finished.
+// run polls until the context ends. The batches that are under way then are finished.
 func (p *poller) run(ctx context.Context) {
 	most := pollFirst
+	slow := make(chan struct{}, pollSlow)
+	var serving sync.WaitGroup
+	defer serving.Wait()
 	for ctx.Err() == nil {
 		batch, err := p.queue.Receive(ctx, most, pollVisibility, pollWait)
 		if err != nil {
@@ -44,10 +53,36 @@ func (p *poller) run(ctx context.Context) {
 			}
 			continue
 		}
-		if len(batch) > 0 {
-			most = nextBatch(batch)
-			p.serve(context.WithoutCancel(ctx), batch)
+		if len(batch) == 0 {
+			continue
 		}
+		most = nextBatch(batch)
+		done := make(chan struct{})
+		serving.Go(func() {
+			defer close(done)
+			p.serve(context.WithoutCancel(ctx), batch)
+		})
+		if wait(done, slow) {
+			serving.Go(func() { <-done; <-slow })
+		}
+	}
+}
+
+// wait waits until a batch is done. If that takes long, and there is a place for a slow batch, it
+// takes the place and returns true.
+func wait(done <-chan struct{}, slow chan<- struct{}) bool {
+	timer := time.NewTimer(pollPatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return false
+	case <-timer.C:
+	}
+	select {
+	case <-done:
+		return false
+	case slow <- struct{}{}:
+		return true
 	}
 }
 

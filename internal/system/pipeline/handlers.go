@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/destination/webhook"
@@ -50,12 +51,12 @@ func (p *Pipeline) openHandler(s *record.Stream, c config.Handler) (*handler.Han
 	if err != nil || caller == nil {
 		return nil, err
 	}
-	concurrency := c.Concurrency
-	if c.Kind() == config.HandlerExec {
-		concurrency = 1
+	concurrency, pause := c.Concurrency, time.Duration(0)
+	if c.Kind() == config.HandlerExec { // somebody is changing it, and waits for the next try
+		concurrency, pause = 1, 2*time.Second
 	}
 	return handler.New(caller, handler.Options{
-		Stream: s.Name, Destinations: s.Events, Timeout: c.Timeout.Std(), Concurrency: concurrency, Now: p.cfg.Now, Log: p.cfg.Log,
+		Stream: s.Name, Destinations: s.Events, Timeout: c.Timeout.Std(), Concurrency: concurrency, MaxPause: pause, Now: p.cfg.Now, Log: p.cfg.Log,
 	}), nil
 }
 
