@@ -69,7 +69,7 @@ func jsonTypeOr(contentType string) string {
 // compact returns JSON without white space between its tokens.
 func compact(raw []byte) []byte {
 	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil { // impossible: it was decoded
+	if b.Grow(len(raw)); json.Compact(&b, raw) != nil { // impossible: it was decoded
 		return raw
 	}
 	return b.Bytes()
@@ -146,8 +146,11 @@ func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []
 	if len(data) == 0 {
 		return nil, nil, nil
 	}
-	if is, _ := isJSON(contentType); is && json.Valid(data) {
-		return compact(data), nil, nil
+	if is, _ := isJSON(contentType); is {
+		var b bytes.Buffer
+		if b.Grow(len(data)); json.Compact(&b, data) == nil {
+			return b.Bytes(), nil, nil
+		}
 	}
 	if !utf8.Valid(data) {
 		return nil, data, nil
