@@ -25,10 +25,11 @@ import (
 
 func (a *app) handler() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "handler",
-		Short: "Try handlers in other languages",
-		Args:  unknownCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "handler",
+		Short:   "Try handlers in other languages",
+		Example: `  once handler try orders --url http://127.0.0.1:9000/ --message '{"item":7}'`,
+		Args:    unknownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.handlerTry())
 	return cmd

@@ -287,6 +287,21 @@ On DynamoDB, of a pool with 8 partitions and entries of 100 bytes that were appe
 
 A consumer that waits looks as often as [a reader of a log](#readers-of-logs). On one machine a session that is idle costs no write: its lease is kept in memory and renewed there.
 
+## Handlers that are Lambda functions
+
+A [handler](handlers.md#on-aws) is invoked once for the messages of a group in a batch, and once more for the first of them if that fails. An invocation is billed twice: the handler runs, and the process function waits for it. At the prices
+[below](#end-to-end), a million invocations of 50 ms with 512 MB cost:
+
+| | $ |
+|---|---|
+| invocations of the handler | 0.20 |
+| 50 ms of the handler | 0.33 |
+| 50 ms of the process function that waits | 0.33 |
+| 600 bytes that Lambda logs for each | 0.30 |
+| total | 1.17 |
+
+For messages alone in their groups this is the cost of a million messages, beside that of a stream with a handler in Go; for batches of ten of one group it is a tenth. A handler behind a URL costs the wait, and what runs it.
+
 ## The bill
 
 A million messages in DynamoDB, at the prices of us-east-1 on demand: $0.625 for a million write units, $0.125 for a million read units. One proxy counted the units of all rows (` + "`go -C bench run ./powertools`" + `). Each message changes one item of less than 1 KB.

@@ -151,6 +151,7 @@ func (s *System) Run(ctx context.Context) error {
 	defer s.report(ctx)()
 	// callers may wait for messages in process
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	serving, end := context.WithCancel(ctx) // ends earlier: no new messages while requests drain
 	var wg sync.WaitGroup
 	for _, p := range s.pollers() {
 		wg.Go(func() { p.run(working) })
@@ -158,9 +159,10 @@ func (s *System) Run(ctx context.Context) error {
 	wg.Go(func() { s.queues.keeper.Run(working) })
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
-	wg.Go(func() { s.scheduleForever(ctx) })
+	wg.Go(func() { s.scheduleForever(serving) })
 	err = s.serve(ctx)
 	s.direct.Close()
+	end()
 	stop()
 	wg.Wait()
 	s.requests.close()
