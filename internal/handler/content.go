@@ -69,7 +69,7 @@ func jsonTypeOr(contentType string) string {
 // compact returns JSON without white space between its tokens.
 func compact(raw []byte) []byte {
 	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil { // impossible: it was decoded
+	if b.Grow(len(raw)); json.Compact(&b, raw) != nil { // impossible: it was decoded
 		return raw
 	}
 	return b.Bytes()
@@ -147,12 +147,15 @@ func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []
 	if len(data) == 0 {
 		return nil, nil, nil
 	}
-	is, _ := isJSON(contentType)
-	if !utf8.Valid(data) || is && !json.Valid(data) {
+	if !utf8.Valid(data) {
 		return nil, data, nil
 	}
-	if is {
-		return compact(data), nil, nil
+	if is, _ := isJSON(contentType); is {
+		var b bytes.Buffer
+		if b.Grow(len(data)); json.Compact(&b, data) != nil {
+			return nil, data, nil
+		}
+		return b.Bytes(), nil, nil
 	}
 	if body, err = marshal(string(data)); err != nil {
 		return nil, nil, fmt.Errorf("encode body: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,10 @@ func wrong(path, rule string, args ...any) error {
 	return &InvalidError{Path: path, Rule: fmt.Sprintf(rule, args...)}
 }
 
-// A value is a part of a document and its path.
+// space is what JSON allows between its tokens.
+const space = " \t\r\n"
+
+// A value is a part of a document and its path. The whole document is valid JSON.
 type value struct {
 	path string
 	raw  json.RawMessage
@@ -48,10 +50,14 @@ func (v value) object(allowed ...string) (object, error) {
 	if err != nil {
 		return object{}, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
+	unknown := []string(nil)
+	for name := range members {
 		if !slices.Contains(allowed, name) {
-			return object{}, wrong(v.path, "has the unknown member %.80q; the members are %s", name, strings.Join(allowed, ", "))
+			unknown = append(unknown, name)
 		}
+	}
+	if len(unknown) > 0 {
+		return object{}, wrong(v.path, "has the unknown member %.80q; the members are %s", slices.Min(unknown), strings.Join(allowed, ", "))
 	}
 	return object{v.path, members}, nil
 }
@@ -59,24 +65,71 @@ func (v value) object(allowed ...string) (object, error) {
 // members reads the value as an object that has no member twice. The names are exact: encoding/json
 // alone ignores their case if it decodes into a struct.
 func (v value) members() (map[string]json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	d := json.NewDecoder(bytes.NewReader(v.raw))
-	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+	if len(v.raw) == 0 || v.raw[0] != '{' {
 		return nil, wrong(v.path, "must be a JSON object")
 	}
-	for d.More() {
-		token, err := d.Token()
-		name, ok := token.(string)
-		var raw json.RawMessage
-		if err != nil || !ok || d.Decode(&raw) != nil {
+	items := split(v.raw)
+	out := make(map[string]json.RawMessage, len(items)/2)
+	for i := 0; i+1 < len(items); i += 2 {
+		name, err := unquote(items[i])
+		if err != nil {
 			return nil, wrong(v.path, "must be a JSON object")
 		}
 		if _, twice := out[name]; twice {
 			return nil, wrong(v.path, "has the member %.80q twice", name)
 		}
-		out[name] = raw
+		out[name] = items[i+1]
 	}
 	return out, nil
+}
+
+// split returns the elements of a valid JSON list, or the names and values of a valid JSON object in
+// turn. They share memory with it.
+func split(raw json.RawMessage) (items []json.RawMessage) {
+	depth, begin := 0, 1
+	add := func(end int) {
+		if item := bytes.Trim(raw[begin:end], space); len(item) > 0 {
+			items = append(items, item)
+		}
+		begin = end + 1
+	}
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = endOfString(raw, i)
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				add(i)
+				return items
+			}
+		case ',', ':':
+			if depth == 1 {
+				add(i)
+			}
+		}
+	}
+	return items
+}
+
+// endOfString returns the index of the quote that ends the string that begins at i.
+func endOfString(raw json.RawMessage, i int) int {
+	for i++; i < len(raw) && raw[i] != '"'; i++ {
+		if raw[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
+
+// unquote decodes a valid JSON string.
+func unquote(raw json.RawMessage) (text string, err error) {
+	if !bytes.ContainsRune(raw, '\\') {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	err = json.Unmarshal(raw, &text)
+	return text, err
 }
 
 // has reports whether the object has a member, null or not.
@@ -102,8 +155,11 @@ func (o object) text(name string) (string, error) {
 // text reads the value as a string. encoding/json replaces one half of a surrogate pair, which
 // would change names silently; that is an error here.
 func (v value) text() (string, error) {
-	var text string
-	if len(v.raw) == 0 || v.raw[0] != '"' || json.Unmarshal(v.raw, &text) != nil {
+	if len(v.raw) == 0 || v.raw[0] != '"' {
+		return "", wrong(v.path, "must be a string")
+	}
+	text, err := unquote(v.raw)
+	if err != nil {
 		return "", wrong(v.path, "must be a string")
 	}
 	if strings.ContainsRune(text, utf8.RuneError) && replaced(v.raw) {
@@ -127,11 +183,11 @@ func (o object) list(name string) ([]value, error) {
 	if !o.has(name) {
 		return nil, nil
 	}
-	var items []json.RawMessage
 	v := o.value(name)
-	if v.raw[0] != '[' || json.Unmarshal(v.raw, &items) != nil {
+	if v.raw[0] != '[' {
 		return nil, wrong(v.path, "must be a list")
 	}
+	items := split(v.raw)
 	out := make([]value, len(items))
 	for i, raw := range items {
 		out[i] = value{v.path + "[" + strconv.Itoa(i) + "]", raw}
@@ -139,23 +195,31 @@ func (o object) list(name string) ([]value, error) {
 	return out, nil
 }
 
-// whole returns a document as one JSON value without anything after it.
+// whole returns a document as one valid JSON value without anything after it.
 func whole(data []byte) (value, error) {
-	if !utf8.Valid(data) {
+	switch {
+	case !utf8.Valid(data):
 		return value{}, wrong("", "must be UTF-8 text")
+	case !json.Valid(data):
+		return value{}, invalid(data)
 	}
+	return value{"", bytes.Trim(data, space)}, nil
+}
+
+// invalid returns the error for a document that is not valid JSON.
+func invalid(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	var raw json.RawMessage
 	err := d.Decode(&raw)
 	switch _, more := d.Token(); {
 	case errors.Is(err, io.EOF):
-		return value{}, wrong("", "is empty: it must be a JSON object")
+		return wrong("", "is empty: it must be a JSON object")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return value{}, wrong("", "ends in the middle of the JSON")
+		return wrong("", "ends in the middle of the JSON")
 	case err != nil:
-		return value{}, wrong("", "is not JSON: %s", err)
+		return wrong("", "is not JSON: %s", err)
 	case !errors.Is(more, io.EOF):
-		return value{}, wrong("", "has text after the JSON object")
+		return wrong("", "has text after the JSON object")
 	}
-	return value{"", raw}, nil
+	return wrong("", "is not JSON")
 }

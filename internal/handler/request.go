@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -71,24 +72,29 @@ func (r *Request) Encode() (text []byte, ids []string, err error) {
 	if len(short.State) == 0 {
 		short.State = json.RawMessage("null")
 	}
-	text, err = marshal(&short)
-	if err != nil {
+	var b bytes.Buffer
+	encode := json.NewEncoder(&b)
+	encode.SetEscapeHTML(false) // it would lengthen bodies
+	if err := encode.Encode(&short); err != nil {
 		return nil, nil, fmt.Errorf("encode request: %w", err)
 	}
-	text = text[:len(text)-len("]}")]
+	b.Truncate(b.Len() - len("]}\n"))
+	ids = make([]string, 0, len(r.Messages))
 	for i := range r.Messages {
-		message, err := marshal(&r.Messages[i])
-		if err != nil {
+		end := b.Len()
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := encode.Encode(&r.Messages[i]); err != nil {
 			return nil, nil, fmt.Errorf("encode request: %w", err)
 		}
-		if i > 0 {
-			if len(text)+len(message) > MaxRequest {
-				break
-			}
-			text = append(text, ',')
+		b.Truncate(b.Len() - len("\n"))
+		if i > 0 && b.Len() > MaxRequest {
+			b.Truncate(end)
+			break
 		}
-		text = append(text, message...)
 		ids = append(ids, r.Messages[i].ID)
 	}
-	return append(text, "]}"...), ids, nil
+	b.WriteString("]}")
+	return b.Bytes(), ids, nil
 }
