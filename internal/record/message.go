@@ -90,8 +90,8 @@ type Message struct {
 	// Timer and TimerNumber are set if the message is that of a timer of its group: the timer's name
 	// and the number under which the group's record has it, see [Timer]. Only the system itself makes
 	// such messages. They are no part of the fingerprint.
-	Timer       string
-	TimerNumber uint64
+	Timer       string `json:",omitzero"`
+	TimerNumber uint64 `json:",omitzero"`
 
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
