@@ -54,7 +54,8 @@ type Store interface {
 	Put(ctx context.Context, items []Item) error
 	// Due returns up to limit items that are due before a time, the earliest first, and those that
 	// are due at the same time in any order. It returns fewer only if there are no more. The limit
-	// is at least 1.
+	// is at least 1. Corrupt items are left out, so that one of them does not keep all others
+	// waiting: then the error wraps record.ErrCorrupt, and the other items are valid.
 	Due(ctx context.Context, before time.Time, limit int) ([]Item, error)
 	// Delete deletes items. Missing ones are ignored.
 	Delete(ctx context.Context, keys []Key) error

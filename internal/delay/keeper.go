@@ -1,6 +1,7 @@
 package delay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,15 +150,17 @@ func (k *Keeper) sleep(ctx context.Context, next []Item) {
 }
 
 // MoveDue moves all items that are due now, or within [Options.Ahead], and returns their number. It
-// goes on after an item that its queue does not take, and returns an error then; the item stays.
+// goes on after an item that its queue does not take, or that can't be read, and returns an error
+// then; the item stays.
 func (k *Keeper) MoveDue(ctx context.Context) (moved int, err error) {
 	failed := &failures{keys: map[string]bool{}}
 	for {
 		limit := k.options.Batch + len(failed.keys)
 		items, err := k.store.Due(ctx, k.options.Now().Add(k.options.Ahead+1), limit)
-		if err != nil {
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
 			return moved, fmt.Errorf("read delayed messages: %w", err)
 		}
+		failed.corrupt = cmp.Or(failed.corrupt, err)
 		fresh := failed.without(items)
 		n, err := k.move(ctx, fresh, failed)
 		if moved += n; err != nil {
@@ -244,8 +247,9 @@ func byQueue(items []Item) (parts [][]Item) {
 
 // failures are the items that could not be moved in one pass.
 type failures struct {
-	keys  map[string]bool
-	first error
+	keys    map[string]bool
+	first   error
+	corrupt error // of an item that can't be read
 }
 
 func (f *failures) add(k Key, err error) {
@@ -266,7 +270,7 @@ func (f *failures) without(items []Item) (fresh []Item) {
 
 func (f *failures) err() error {
 	if f.first == nil {
-		return nil
+		return f.corrupt
 	}
 	return fmt.Errorf("move %d delayed messages to their queues: %w", len(f.keys), f.first)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/delay/memdelay"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // patience is far more than any of these tests takes.
@@ -166,6 +167,26 @@ func TestAnItemThatItsQueueDoesNotTakeStaysAndStopsNoOther(t *testing.T) {
 	q.repair()
 	if moved, err := k.MoveDue(t.Context()); err != nil || moved != 11 || waiting(t, store) != 0 {
 		t.Errorf("after the repair: moved %d (%v), %d wait; want 11, no error, 0", moved, err, waiting(t, store))
+	}
+}
+
+// damaged is a store with a corrupt item besides others.
+type damaged struct{ delay.Store }
+
+func (d damaged) Due(ctx context.Context, before time.Time, limit int) ([]delay.Item, error) {
+	items, err := d.Store.Due(ctx, before, limit)
+	if err == nil {
+		err = fmt.Errorf("an item: %w", record.ErrCorrupt)
+	}
+	return items, err
+}
+
+func TestACorruptItemIsAnErrorAndStopsNoOther(t *testing.T) {
+	store, q, c := memdelay.New(), newQueues(), newClock()
+	put(t, store, item(c.Now(), "a", "1"), item(c.Now(), "a", "2"), item(c.Now(), "a", "3"))
+	moved, err := delay.NewKeeper(damaged{store}, q.Send, delay.Options{Now: c.Now, Batch: 2}).MoveDue(t.Context())
+	if moved != 3 || !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("moved %d (%v), want 3 and that an item is corrupt", moved, err)
 	}
 }
 

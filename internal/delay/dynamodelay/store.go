@@ -1,6 +1,7 @@
 package dynamodelay
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -180,6 +181,11 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 			return nil, fmt.Errorf("read delayed messages: %w", err)
 		}
 	}
+	for _, r := range readers {
+		if r.corrupt != nil {
+			return out, fmt.Errorf("read delayed messages: %w", r.corrupt)
+		}
+	}
 	return out, nil
 }
 
@@ -202,6 +208,8 @@ type reader struct {
 	items  []delay.Item
 	start  attributes
 	more   bool
+	// corrupt is the error of the first item that can't be decoded.
+	corrupt error
 }
 
 // fill reads pages until the reader has an item, or the shard has no more.
@@ -221,7 +229,8 @@ func (r *reader) fill(ctx context.Context) error {
 		for _, it := range out.Items {
 			item, err := decode(it)
 			if err != nil {
-				return err
+				r.corrupt = cmp.Or(r.corrupt, err)
+				continue
 			}
 			r.items = append(r.items, item)
 		}

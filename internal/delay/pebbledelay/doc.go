@@ -12,7 +12,9 @@
 //
 // # Errors
 //
-// A record that can't be decoded is an error that wraps [record.ErrCorrupt] and has its key.
+// A record that can't be decoded is an error that wraps [record.ErrCorrupt] and has its key. Due
+// returns the other items with it. It reports such a record until an item behind it is due, and
+// again when the store is opened the next time.
 //
 // # Limits
 //

@@ -1,6 +1,7 @@
 package pebbledelay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 	if err != nil {
 		return nil, fmt.Errorf("read delayed messages: %w", err)
 	}
-	items, err := read(it, limit)
+	items, corrupt, err := read(it, limit)
 	if err := errors.Join(err, it.Close()); err != nil {
 		return nil, fmt.Errorf("read delayed messages: %w", err)
 	}
@@ -165,22 +166,27 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 	if end > from {
 		s.floor = min(end, s.lowest)
 	}
+	if corrupt != nil {
+		return items, fmt.Errorf("read delayed messages: %w", corrupt)
+	}
 	return items, nil
 }
 
-func read(it *pebble.Iterator, limit int) (items []delay.Item, err error) {
+// read returns the items that can be decoded, and the error of the first one that can't.
+func read(it *pebble.Iterator, limit int) (items []delay.Item, corrupt, err error) {
 	for it.First(); it.Valid() && len(items) < limit; it.Next() {
 		data, err := it.ValueAndErr()
 		if err != nil {
-			return nil, fmt.Errorf("record %q: %w", it.Key(), err)
+			return nil, nil, fmt.Errorf("record %q: %w", it.Key(), err)
 		}
 		item, err := decode(it.Key(), data)
 		if err != nil {
-			return nil, fmt.Errorf("record %q: %w", it.Key(), err)
+			corrupt = cmp.Or(corrupt, fmt.Errorf("record %q: %w", it.Key(), err))
+			continue
 		}
 		items = append(items, item)
 	}
-	return items, it.Error()
+	return items, corrupt, it.Error()
 }
 
 // Delete implements [delay.Store]. It does not wait for the disk.

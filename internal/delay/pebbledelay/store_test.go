@@ -119,7 +119,11 @@ func TestARecordWithAnotherContentIsCorrupt(t *testing.T) {
 	if err := db.Set(key, value, pebble.NoSync); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Due(t.Context(), noon.Add(time.Hour), 1); !errors.Is(err, record.ErrCorrupt) {
-		t.Errorf("due: got %v, want that the record is corrupt", err)
+	put(t, s, item(2, "behind"))
+	got, err := s.Due(t.Context(), noon.Add(time.Hour), 1)
+	if !errors.Is(err, record.ErrCorrupt) || len(got) != 1 || got[0].Name != "behind" {
+		t.Errorf("due: got %v and %v, want the item behind the corrupt one, and its error", got, err)
 	}
+	put(t, s, item(3, "later"))
+	want(t, s, "after the corrupt record was reported", "behind", "later")
 }
