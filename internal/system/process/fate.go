@@ -85,12 +85,12 @@ func (h *Handler) exhausted(d *delivery) bool {
 	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
 		return false
 	}
-	due := d.received.Sent
+	now, due := h.options.Now(), d.received.Sent
 	if d.message.NotBefore.After(due) { // the queue has delayed the message
 		due = d.message.NotBefore
 	}
-	now := h.options.Now()
-	return now.Sub(d.received.Sent) >= record.LastChance || failures >= h.options.MinTries && now.Sub(due) >= h.options.Retry(d.message.Stream).For
+	age := now.Sub(due)
+	return now.Sub(d.received.Sent) >= record.LastChance || failures >= h.options.MinTries && age >= h.options.Retry(d.message.Stream).For
 }
 
 // reason returns why a delivery is refused.
