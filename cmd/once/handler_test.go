@@ -52,7 +52,7 @@ func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
 			Messages []struct{ Reject string }
 		}
 	}
-	if err := json.Unmarshal([]byte(w.out.String()), &got); err != nil || len(got.Answer.Messages) != 2 || got.Answer.Messages[1].Reject != "no money" {
+	if err := json.Unmarshal(w.out.Bytes(), &got); err != nil || len(got.Answer.Messages) != 2 || got.Answer.Messages[1].Reject != "no money" {
 		t.Errorf("the JSON is %v, %+v; want the answer", err, got)
 	}
 	if code := w.once(t.Context(), "", "handler", "try", "orders", "--url", s.URL, "--message", "1"); code != exitFailed || !strings.Contains(w.err.String(), "the handler failed: the request is not signed") {

@@ -153,7 +153,7 @@ func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []
 	if is, _ := isJSON(contentType); is {
 		var b bytes.Buffer
 		if b.Grow(len(data)); json.Compact(&b, data) != nil {
-			return nil, data, nil
+			return nil, data, nil //nolint:nilerr // it is no JSON
 		}
 		return b.Bytes(), nil, nil
 	}

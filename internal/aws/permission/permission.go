@@ -69,6 +69,7 @@ func ForHandlers(c *config.Config, environment map[string]string) ([]Permission,
 		switch h.Kind() {
 		case config.HandlerLambda:
 			out = append(out, Permission{"lambda:InvokeFunction", named(h.Lambda, "lambda", "function:")})
+		case config.HandlerExec: // refused above
 		case config.HandlerURL:
 			p, err := secretPermissions(h.Secret.Place(), environment)
 			if err != nil {

@@ -99,9 +99,9 @@ handlers: {orders: {url: "` + s.URL + `/orders"}}
 `}
 }
 
-// number returns a message with a number for a group.
-func number(key, group string, n int) client.Message {
-	return client.Message{Stream: "orders", Key: key, Group: group, ContentType: "application/json", Body: fmt.Append(nil, n)}
+// number returns a message with a number.
+func number(key string, n int) client.Message {
+	return client.Message{Stream: "orders", Key: key, Group: "lamp", ContentType: "application/json", Body: fmt.Append(nil, n)}
 }
 
 // ledger returns the bodies in the ledger.
@@ -118,7 +118,7 @@ func TestAHandlerInAnotherLanguageKeepsStateRepliesAndSends(t *testing.T) {
 	s := newShop(t)
 	p := s.place(t)
 	r := p.start()
-	m := number("a", "lamp", 5)
+	m := number("a", 5)
 	m.Wait = 30 * time.Second
 	if got := r.send(t, m); got.Reply == nil || got.Reply.Status != http.StatusCreated || string(got.Reply.Body) != "5" {
 		t.Errorf("the receipt is %+v, want the reply 201 with the sum", got)
@@ -129,7 +129,7 @@ func TestAHandlerInAnotherLanguageKeepsStateRepliesAndSends(t *testing.T) {
 	r.stop()
 	r = p.start() // the state is on the disk
 	defer r.stop()
-	m = number("b", "lamp", 3)
+	m = number("b", 3)
 	m.Wait = 30 * time.Second
 	if got := r.send(t, m); got.Reply == nil || string(got.Reply.Body) != "8" {
 		t.Errorf("the receipt after a restart is %+v, want the reply with the sum", got)
@@ -169,7 +169,7 @@ func TestNoAnswerOfAHandlerThatIsDownLosesAMessage(t *testing.T) {
 			r := p.start()
 			defer r.stop()
 			for i, key := range []string{"a", "b", "c"} {
-				r.send(t, number(key, "lamp", i+1))
+				r.send(t, number(key, i+1))
 			}
 			stats := r.idle(t)
 			if got := p.ledger(); got != "1 3 6" || stats.DeadLetters != 0 {
@@ -187,7 +187,7 @@ func TestWaitingMessagesShowTheErrorOfTheirHandler(t *testing.T) {
 	}
 	r := s.place(t).start()
 	defer r.stop()
-	r.send(t, number("a", "lamp", 1))
+	r.send(t, number("a", 1))
 	end := time.After(time.Minute)
 	for last := ""; !strings.Contains(last, "not tried"); {
 		g, err := r.Group(t.Context(), "orders", "lamp")
@@ -216,9 +216,9 @@ func TestARejectedMessageIsADeadLetterAndTheOthersGoOn(t *testing.T) {
 	p := s.place(t)
 	r := p.start()
 	defer r.stop()
-	r.send(t, number("a", "lamp", 1))
-	r.send(t, number("bad", "lamp", 100))
-	r.send(t, number("b", "lamp", 2))
+	r.send(t, number("a", 1))
+	r.send(t, number("bad", 100))
+	r.send(t, number("b", 2))
 	stats := r.idle(t)
 	if got := p.ledger(); got != "1 3" || stats.DeadLetters != 1 {
 		t.Errorf("the ledger has %q and there are %d dead letters, want 1 3 and one", got, stats.DeadLetters)
@@ -313,7 +313,7 @@ func TestAChangedHandlerIsCalledWithoutARestart(t *testing.T) {
 	p := before.place(t)
 	r := p.start()
 	defer r.stop()
-	r.send(t, number("a", "lamp", 1))
+	r.send(t, number("a", 1))
 	r.idle(t)
 	c, err := config.Parse("test", []byte(strings.ReplaceAll(strings.Replace(p.config, before.URL, after.URL, 1), "DIR", p.dir)))
 	if err != nil {
@@ -322,7 +322,7 @@ func TestAChangedHandlerIsCalledWithoutARestart(t *testing.T) {
 	if changed, err := r.Reconfigure(t.Context(), c); err != nil || !slices.Equal(changed, []string{"handlers.orders.url"}) {
 		t.Fatalf("changed %v, %v; want the URL of the handler", changed, err)
 	}
-	r.send(t, number("b", "lamp", 2))
+	r.send(t, number("b", 2))
 	r.idle(t)
 	if got := p.ledger(); got != "1 3" || len(before.requests()) != 1 || len(after.requests()) != 1 {
 		t.Errorf("the ledger has %q after %d and %d requests, want one to each handler", got, len(before.requests()), len(after.requests()))
@@ -425,7 +425,7 @@ func TestAHandlerInAnotherLanguageGetsTheTimerThatItHasSet(t *testing.T) {
 	p := s.place(t)
 	r := p.start()
 	defer r.stop()
-	r.send(t, number("a", "lamp", 1))
+	r.send(t, number("a", 1))
 	end := time.After(time.Minute)
 	for p.ledger() == "" {
 		select {

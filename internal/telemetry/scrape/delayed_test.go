@@ -1,6 +1,7 @@
 package scrape_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ func TestDelayedMessagesAreCountedAndTheEarliestIsLateOnlyWhenItIsDue(t *testing
 		m := scrape.New(func() time.Time { return now }, func() []scrape.Depth { return nil })
 		m.WatchDelayed(func() (int, time.Time) { return 7, next })
 		w := httptest.NewRecorder()
-		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		for _, line := range []string{"\nonce_delayed_messages 7\n", "\nonce_delayed_late_seconds " + late + "\n"} {
 			if !strings.Contains(w.Body.String(), line) {
 				t.Errorf("the earliest is due at %v: the metrics lack %q", next, line)
