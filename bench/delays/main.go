@@ -175,7 +175,7 @@ func report(when string, pid int, dir string) error {
 		}
 	}
 	var size int64
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil //nolint:nilerr // a file that was deleted meanwhile
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -37,14 +38,14 @@ func newHandler(command []string) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handler{command: append(command[:len(command):len(command)], port), address: "127.0.0.1:" + port}
+	h := &handler{command: append(slices.Clip(command), port), address: "127.0.0.1:" + port}
 	h.env = append(os.Environ(), secretVariable+"="+handlerSecret, "PYTHONDONTWRITEBYTECODE=1")
 	return h, nil
 }
 
 // nextPort is a port below those of outgoing connections, so that nothing else gets it while the
 // handler is down.
-var nextPort = struct {
+var nextPort = struct { //nolint:gochecknoglobals // of the process, as ports are
 	sync.Mutex
 	port int
 }{port: 21_000}
