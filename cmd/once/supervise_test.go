@@ -91,6 +91,7 @@ func TestServeReloadsAndTellsTheServiceManager(t *testing.T) {
 	if got := told(); got != "READY=1" {
 		t.Fatalf("told %q, want READY=1: %s", got, log)
 	}
+	awaitText(t, "url=", log.String) // what the process wrote before may be read later
 	_, rest, _ := strings.Cut(log.String(), "url=")
 	url, _, _ := strings.Cut(rest, " ")
 	c, err := client.New(url, client.Options{})

@@ -173,7 +173,7 @@ func refused(b *bench) {
 	if results[0].Err == nil || results[1].Err != nil || results[2].Err == nil {
 		b.Fatalf("results %+v", results)
 	}
-	b.want(b.collect(1, b.Unit), "good")
+	b.want(b.collect(1, 20*b.Unit), "good")
 	b.nothing()
 }
 
@@ -184,7 +184,7 @@ func largest(b *bench) {
 		b.Fatalf("a message of %d bytes was sent", size+1)
 	}
 	b.send(b.message("g", whole))
-	if got := b.one(b.Unit); got.Body != whole || got.Unread != nil || len(got.Attributes) > 0 {
+	if got := b.one(20 * b.Unit); got.Body != whole || got.Unread != nil || len(got.Attributes) > 0 {
 		b.Fatalf("received %d bytes, attributes %v, %v", len(got.Body), got.Attributes, got.Unread)
 	}
 	b.nothing()
