@@ -123,9 +123,8 @@ func withIssuer(url string) *config.Server {
 	return &config.Server{Auth: &config.Auth{OIDC: &config.OIDC{Issuer: url, Audience: "once", Streams: "once_streams"}}}
 }
 
-// becomes sends a token until the answer has the status. The library tells the waiting requests of
-// new keys before it stores them, so a request that follows at once may still be judged by the keys
-// before.
+// becomes sends a token until the answer has the status. go-oidc wakes the requests that wait for new
+// keys before it stores these keys, so the next request may still be checked with the old keys.
 func (w *world) becomes(what, token string, status int) {
 	w.t.Helper()
 	deadline := time.Now().Add(time.Minute)

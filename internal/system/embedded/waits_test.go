@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 // until polls the system until done is true: other goroutines work.
@@ -153,24 +152,13 @@ destinations:
 }
 
 // lines is a log in JSON.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type lines struct{ concurrent.Buffer }
 
 // all returns the lines about effects that failed.
 func (l *lines) all(t *testing.T) []map[string]any {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var out []map[string]any
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		var x map[string]any
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
 			t.Fatal(err)
