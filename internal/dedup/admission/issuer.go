@@ -258,7 +258,10 @@ func (i *Issuer) note(ctx context.Context, r record.Refused) error {
 	}
 	next := old
 	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = a.Token(), record.Issued, a.Fingerprint(), a.Stream, a.GroupName()
-	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), r.Reason, "", i.cfg.Now().Add(record.IssuedRetention)
+	next.Owner, next.Reason, next.Detail = i.cfg.NewID(), r.Reason, ""
+	if expires := i.issuedUntil(a); expires.After(old.Expires) { // another copy may be delayed for longer
+		next.Expires = expires
+	}
 	if r.Reason == record.ReasonHandler { // the detail of any other refusal is an internal error
 		next.Detail = record.RejectText(r.Detail)
 	}

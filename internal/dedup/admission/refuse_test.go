@@ -98,3 +98,21 @@ func TestRefuseKeepsTheDetailOfAHandlersDecisionOnly(t *testing.T) {
 		}
 	}
 }
+
+// A copy of the refused message is still delayed: it needs the token when it is due.
+func TestRefuseDoesNotShortenTheTokenOfADelayedCopy(t *testing.T) {
+	desk, store := newIssuer(record.ByToken)
+	now := record.Message{Stream: "s", ID: "a"}
+	delayed := now
+	delayed.NotBefore = noon.Add(record.MaxDelay)
+	if _, _, err := desk.Issue(t.Context(), delayed); err != nil {
+		t.Fatal(err)
+	}
+	if err := desk.Refuse(t.Context(), []record.Refused{{Message: now, Reason: record.ReasonHandler}}); err != nil {
+		t.Fatal(err)
+	}
+	token := kept(t, store, now)
+	if want := delayed.NotBefore.Add(record.IssuedRetention); token.Reason != record.ReasonHandler || !token.Expires.Equal(want) {
+		t.Errorf("the token has the reason %q and expires at %s, want %s", token.Reason, token.Expires, want)
+	}
+}
