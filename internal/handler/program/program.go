@@ -23,7 +23,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -92,7 +91,9 @@ func (p *Program) Close() error {
 	return nil
 }
 
-var errClosed = errors.New("the program of the handler has been stopped")
+// errClosed is the error of a call after Close, such as one that began before a reload. The program
+// was not asked, so that is no failed try of the message.
+var errClosed = fmt.Errorf("%w: the program of the handler has been stopped", record.ErrUntried)
 
 // Call implements [handler.Caller]. If the context ends first, the program still finishes its work,
 // and its answer is dropped.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/effectively-once/once/internal/handler/handlertest"
 	"github.com/effectively-once/once/internal/handler/program"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The test binary is also the program: as a shell can run it with arguments.
@@ -261,4 +263,15 @@ func TestTheProcessesOfAProgramAreKilledWithIt(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the process that the program has started still runs, want it killed")
+}
+
+// A reload closes the program that it replaces while messages are still on their way to it.
+func TestACallAfterCloseIsNotATry(t *testing.T) {
+	p := start(t, program.Options{Command: "cat"})
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Call(t.Context(), "a", []byte("{}")); !errors.Is(err, record.ErrUntried) {
+		t.Errorf("the call failed with %v, want one that says that it was not tried", err)
+	}
 }
