@@ -30,14 +30,15 @@ type process struct {
 	lines   chan []byte   // closed at the end of the standard output
 	quit    chan struct{} // closed when nobody takes lines any more
 	exited  chan struct{} // closed when the process has ended
-	tooLong bool          // the output ended with a line that is too long; set before lines is closed
+	stderr  *stderr
+	tooLong bool // the output ended with a line that is too long; set before lines is closed
 }
 
-func start(command string, env []string, stderr io.Writer) (*process, error) {
-	p := &process{lines: make(chan []byte), quit: make(chan struct{}), exited: make(chan struct{})}
+func start(command string, env []string, output io.Writer) (*process, error) {
+	p := &process{lines: make(chan []byte), quit: make(chan struct{}), exited: make(chan struct{}), stderr: &stderr{to: output}}
 	p.cmd = shell.Command(context.Background(), command) // it ends with kill
 	p.cmd.Env = append(append(os.Environ(), "PYTHONUNBUFFERED=1"), env...)
-	p.cmd.Stderr, p.cmd.WaitDelay = stderr, leftTime
+	p.cmd.Stderr, p.cmd.WaitDelay = p.stderr, leftTime
 	in, writer, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -136,6 +137,9 @@ func (p *process) died() error {
 	text := p.cmd.ProcessState.String()
 	if code := p.cmd.ProcessState.ExitCode(); code == 126 || code == 127 {
 		text += ", so the shell can't run it"
+	}
+	if line := p.stderr.lastLine(); line != "" {
+		text += "; the last line of its standard error: " + line
 	}
 	return fmt.Errorf("the program of the handler ended before it answered: %s", text)
 }

@@ -6,6 +6,7 @@
 //
 //	program.go  the caller, and when the program is started again
 //	process.go  one run of the program
+//	stderr.go   the last line of its standard error, for the error
 //	files.go    the files with which the program is started again
 //
 // # Errors

@@ -51,6 +51,7 @@ func handle(way string) {
 		case "die":
 			if n == 2 {
 				fmt.Print(`{"messages":[{"id"`)
+				fmt.Fprint(os.Stderr, "Traceback:\nKeyError: \x1b[31mitem\n\n")
 				os.Exit(3)
 			}
 			fmt.Println("{}")
@@ -153,7 +154,7 @@ func TestAProgramAnswersOneRequestAfterTheOther(t *testing.T) {
 
 func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	p := open(t, "die", program.Options{})
-	want := []string{"{}", "the program of the handler ended before it answered: exit status 3", "{}"}
+	want := []string{"{}", "the program of the handler ended before it answered: exit status 3; the last line of its standard error: KeyError: \\x1b[31mitem", "{}"}
 	for i, want := range want {
 		if got := call(t, p); got != want {
 			t.Errorf("call %d returns %q, want %q", i+1, got, want)
