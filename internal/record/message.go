@@ -103,7 +103,7 @@ type Message struct {
 	// NotBefore is when a delayed message is due: it is not processed earlier. It is zero for a
 	// message without a delay. It is at most [MaxDelay] ahead when the message is accepted. It is
 	// no part of the fingerprint: of two copies with different times, the first that is due is
-	// processed, and the other is a duplicate.
+	// processed, and the other is a duplicate as long as the stream remembers the key.
 	NotBefore time.Time `json:",omitzero"`
 	// Try is how often the queue has delivered the message, this time included; 0 if no queue did.
 	// It is no part of the message: it is neither stored nor part of the fingerprint.
