@@ -1,27 +1,19 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -295,32 +287,6 @@ func optional(flag, text string, otherwise time.Duration) (time.Duration, error)
 	return d.Std(), nil
 }
 
-func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) error {
-	body, err := a.body(args)
-	if err != nil {
-		return err
-	}
-	if len(body) == 0 && len(args) == 1 {
-		return &exitError{exitUsage, errors.New("read body: there is none: give BODY, or '' for an empty one")}
-	}
-	m := o.message
-	m.Body = body
-	if m.ContentType == "" {
-		m.ContentType = contentType(body)
-	}
-	receipt, err := c.Send(ctx, m)
-	if o.stack.Name == "" {
-		err = o.unsent(err)
-	}
-	if err != nil {
-		if m.Key == "" {
-			err = repeatable(err)
-		}
-		return err
-	}
-	return a.printReceipt(receipt, o.json)
-}
-
 // reachable returns an error if nothing listens at the address, or if the certificate of the server
 // can't be verified.
 func (o *sending) reachable(ctx context.Context, c *client.Client) error {
@@ -332,163 +298,6 @@ func (o *sending) reachable(ctx context.Context, c *client.Client) error {
 		return o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
 	}
 	return nil
-}
-
-// unsent returns an error that says how to start the server, if nothing listens at the address, or
-// how to trust it, if its certificate can't be verified.
-func (o *sending) unsent(err error) error {
-	if open, ok := errors.AsType[*client.UnacknowledgedError](err); !ok || !open.Unsent {
-		return err
-	}
-	if unverified, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return &exitError{exitAway, fmt.Errorf("the certificate of %s can't be verified: if its authority is not known here, name the authority's certificate with --ca-file: %w", o.url, unverified)}
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err
-	}
-	start := "once dev"
-	if u, bad := url.Parse(o.url); bad == nil && o.url != defaultURL {
-		start += " --listen " + u.Host
-	}
-	return &exitError{exitAway, fmt.Errorf("nothing listens on %s; start it with: %s", o.url, start)}
-}
-
-// repeatable adds the generated key to the error if the message may have been accepted: without the
-// key, the same command would send another message.
-func repeatable(err error) error {
-	var open *client.UnacknowledgedError
-	var p *client.Problem
-	key := ""
-	switch {
-	case errors.As(err, &open) && open.Unsent:
-		return err
-	case errors.As(err, &open):
-		key = open.Key
-	case errors.As(err, &p) && p.Ambiguous:
-		key = p.Key
-	}
-	if key == "" {
-		return err // refused, not sent, or identified by its number
-	}
-	return fmt.Errorf("%w\nit may have been accepted; to retry without sending a second message, repeat the command with --key %s", err, key)
-}
-
-// body returns the argument, or the content of standard input.
-func (a *app) body(args []string) ([]byte, error) {
-	if last := args[len(args)-1]; len(args) > 1 && last != "-" {
-		return []byte(last), nil
-	}
-	if a.typed {
-		_, _ = fmt.Fprintln(a.err, "reading the body from the terminal; end it with ctrl-D")
-	}
-	body, err := io.ReadAll(io.LimitReader(a.in, record.MaxBody+1))
-	if err != nil {
-		return nil, fmt.Errorf("read body: %w", err)
-	}
-	if len(body) > record.MaxBody {
-		return nil, &exitError{exitUsage, fmt.Errorf("read body: must be at most %d bytes", record.MaxBody)}
-	}
-	return body, nil
-}
-
-func contentType(body []byte) string {
-	switch {
-	case len(body) == 0:
-		return ""
-	case json.Valid(body):
-		return "application/json"
-	case utf8.Valid(body):
-		return "text/plain; charset=utf-8"
-	}
-	return "application/octet-stream"
-}
-
-// receipted is the JSON output of send for one message.
-type receipted struct {
-	client.Receipt
-	Reply *admin.ReplyInfo `json:"reply,omitempty"`
-}
-
-func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
-	out := receipted{Receipt: r}
-	if r.Reply != nil {
-		out.Reply = &admin.ReplyInfo{Status: r.Reply.Status, Header: r.Reply.Header}
-		out.Reply.SetBody(r.Reply.Body)
-	}
-	if asJSON {
-		return printJSON(a.out, out)
-	}
-	text := r.Status + " " + r.ID
-	if r.Group != "" && r.Group != r.ID {
-		text += " in " + r.Stream + "/" + r.Group
-	} else {
-		text += " in " + r.Stream
-	}
-	if !r.NotBefore.IsZero() {
-		text += ", due at " + stamp(&r.NotBefore)
-	}
-	if r.Replayed {
-		text += " (the server had it before)"
-	}
-	if _, err := fmt.Fprintln(a.out, text); err != nil || r.Reply == nil {
-		return err
-	}
-	_, err := fmt.Fprintf(a.out, "reply %d %s\n", r.Reply.Status, bytes.TrimRight(r.Reply.Body, "\n"))
-	return err
-}
-
-// notice prints that a call is retried: the first time, and then every ten seconds.
-type notice struct {
-	app  *app
-	text string // what happens; default that a message is not acknowledged
-	lost string // what happens if the server does not answer; default text
-	self string // the holder of the session, if there is one
-	mu   sync.Mutex
-	next time.Time
-}
-
-const noticeEvery = 10 * time.Second
-
-func (n *notice) retry(err error, wait time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	p, answered := errors.AsType[*client.Problem](err)
-	replaced := answered && p.Type == client.Fenced && p.Holder != "" && p.Holder != n.self // which happens once
-	if now.Before(n.next) && !replaced {
-		return
-	}
-	n.next = now.Add(noticeEvery)
-	if n.app.terminal {
-		_, _ = fmt.Fprint(n.app.err, "\r\x1b[K") // the line of the progress bar, which draws itself again
-	}
-	switch {
-	case replaced:
-		_, _ = fmt.Fprintf(n.app.err, "replaced by %q; waiting until the session is free\n", p.Holder)
-		return
-	case answered && p.Type == client.Fenced: // a restored server may have forgotten this open
-		_, _ = fmt.Fprintln(n.app.err, "opening the session again:", p.Detail)
-		return
-	case answered && p.Type == client.Held:
-		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free%s\n", p.Holder, leaseEnds(p.RetryAfter))
-		return
-	}
-	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
-		err = unknown.Err
-	}
-	text := n.text
-	if !answered {
-		text = cmp.Or(n.lost, text)
-	}
-	_, _ = fmt.Fprintf(n.app.err, "%s %v: %v\n", cmp.Or(text, "not acknowledged yet, trying again in"), wait.Round(100*time.Millisecond), err)
-}
-
-// leaseEnds says how long the lease of a session's holder runs.
-func leaseEnds(d time.Duration) string {
-	if d <= 0 {
-		return "; --take now does not wait"
-	}
-	return fmt.Sprintf(": its lease ends in %s, unless the holder renews it; --take now does not wait", max(d, time.Second).Round(time.Second))
 }
 
 // regular reports whether a path is a file that can be read twice.
