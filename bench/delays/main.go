@@ -133,7 +133,7 @@ func measure(waiting, due, rate int) (err error) {
 	if err := send(c, due, func(i int) time.Time { return soon.Add(time.Duration(i) * time.Second / time.Duration(rate)) }, "d"); err != nil {
 		return err
 	}
-	time.Sleep(time.Until(soon) + time.Duration(due)*time.Second/time.Duration(rate) + 3*time.Second)
+	time.Sleep(time.Until(soon) + time.Duration(due)*time.Second/time.Duration(rate) + 3*time.Second) // until all are due and processed
 	if err := report(fmt.Sprintf("after %d became due, %d a second", due, rate), child.Process.Pid, dir); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func increased(state []byte, by int) ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// A server is the same handler behind HTTP. It answers at once.
+// A server is the same handler behind HTTP. It answers immediately.
 type server struct {
 	http    *http.Server
 	url     string
