@@ -4,9 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/config"
 )
 
 // A program may serve the HTTP API by a server of its own, which goes on after Run.
@@ -40,5 +44,22 @@ func TestARequestAfterTheEndIsToldToComeAgain(t *testing.T) {
 	<-sending
 	if code := send(); code != http.StatusServiceUnavailable {
 		t.Errorf("after the end: %d", code)
+	}
+}
+
+func TestASystemThatIsToldToEndBeforeItIsReadyEndsWithoutAnError(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("k", config.MinKey)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	admin := &config.Admin{Listen: "localhost:0", Key: config.Secret("file:" + key)}
+	for _, listen := range []string{"", "localhost:0"} {
+		s := started(t, Options{Listen: listen, Server: &config.Server{Admin: admin}})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("listening on %q: %v", listen, err)
+		}
 	}
 }

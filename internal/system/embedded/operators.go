@@ -29,7 +29,7 @@ func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 		return func() {}, nil
 	}
 	var listening net.ListenConfig
-	listener, err := listening.Listen(ctx, "tcp", c.Admin.Listen)
+	listener, err := listening.Listen(context.WithoutCancel(ctx), "tcp", c.Admin.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for operators: %w", err)
 	}

@@ -134,12 +134,12 @@ func (s *System) untilDrained(await awaiting) awaiting {
 type awaiting = func(context.Context, record.Message) (admission.State, error)
 
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes the calls
-// and batches under way.
+// and batches under way. It returns nil if the context ends, even before the system is ready.
 func (s *System) Run(ctx context.Context) error {
 	if s.now() == nil || s.options.ReadOnly {
 		return errors.New("run system: not started, or opened to be read only")
 	}
-	if err := s.recall(ctx); err != nil {
+	if err := s.recall(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run system: %w", err)
 	}
 	stopOperators, err := s.serveOperators(ctx)
@@ -209,7 +209,7 @@ func (s *System) serve(ctx context.Context) error {
 		return nil
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
+	listener, err := config.Listen(context.WithoutCancel(ctx), "tcp", s.options.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
