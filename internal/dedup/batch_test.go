@@ -209,6 +209,23 @@ func TestACallThatUsesUpTheDeadlineBlamesNoMessageAndItsRedeliveryBeginsAlone(t 
 	same(t, "messages of the calls", sizes, []int{3, 1, 2})
 }
 
+// The plan releases the messages of an old epoch of p, so it is committed although the deadline
+// passes while the messages of q are gathered for a call.
+func TestNoCallBeginsAfterTheDeadline(t *testing.T) {
+	l := newBatchLab(t)
+	l.worker(bySequence).process(numbered("p/0/2", "q/0/2")...)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := l.worker(bySequence)
+	w.at = nth(2, "held", func() fault { cancel(); return works })
+	out := w.Process(ctx, numbered("p/1/1", "q/0/1"))
+	if out[1].Settled() || errors.As(out[1].Err, new(*record.HandlerError)) {
+		t.Errorf("%+v, want a retry that is no failure of the handler", out[1])
+	}
+	same(t, "calls of the handler", l.calls, nil)
+	same(t, "the redelivery", l.worker(bySequence).process(numbered("p/1/1", "q/0/1")...), []string{"processed", "processed"})
+	same(t, "state", string(l.group().State), "q/0/1,q/0/2,p/1/1,")
+}
+
 func TestAnAnswerAtTheEndOfTheDeadlineIsCommitted(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
