@@ -18,8 +18,15 @@ type Function struct {
 	Region, Account string
 }
 
+// The limits of Lambda on the length of a name and of its qualifier. They are not in functionName:
+// regexp copies an expression for each repetition, and every start of a program compiles it.
+const (
+	maxFunctionName = 64
+	maxQualifier    = 128
+)
+
 var (
-	functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
+	functionName = regexp.MustCompile(`^([A-Za-z0-9_-]+)(?::(\$LATEST|[A-Za-z0-9_-]+))?$`)
 	functionARN  = regexp.MustCompile(`^arn:[a-z0-9-]+:lambda:([a-z0-9-]+):([0-9]{12}):function:(.*)$`)
 )
 
@@ -29,7 +36,7 @@ func ParseFunction(text string) (Function, error) {
 	if parts := functionARN.FindStringSubmatch(text); parts != nil {
 		f = Function{Region: parts[1], Account: parts[2], Name: parts[3]}
 	}
-	if !functionName.MatchString(f.Name) {
+	if parts := functionName.FindStringSubmatch(f.Name); parts == nil || len(parts[1]) > maxFunctionName || len(parts[2]) > maxQualifier {
 		return Function{}, fmt.Errorf("function %q: %s", text, functionRule)
 	}
 	return f, nil

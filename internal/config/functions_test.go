@@ -1,6 +1,10 @@
 package config_test
 
 import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +19,38 @@ func parsed(t *testing.T, text string) *config.Config {
 		t.Fatal("the configuration must be valid:", err)
 	}
 	return c
+}
+
+func TestANameAndAQualifierOfAFunctionHaveTheLimitsOfLambda(t *testing.T) {
+	a := func(n int) string { return strings.Repeat("a", n) }
+	for text, valid := range map[string]bool{
+		a(64): true, a(65): false, "f:" + a(128): true, "f:" + a(129): false, "f:$LATEST": true, "f:$OTHER": false,
+		"": false, "f:": false, ":a": false, "f:a:b": false, "a b": false, "a\n": false,
+		"arn:aws:lambda:eu-west-1:123456789012:function:" + a(64): true, "arn:aws:lambda:eu-west-1:123456789012:function:" + a(65): false,
+	} {
+		if _, err := config.ParseFunction(text); (err == nil) != valid {
+			t.Errorf("%q: got %v, want valid %t", text, err, valid)
+		}
+	}
+}
+
+// Every function on AWS links this package and initializes it at its start. A regular expression
+// with a large repetition takes more.
+func TestTheInitializationAllocatesLittle(t *testing.T) {
+	const most = 128 << 10
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	command.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the program must end well: %v\n%s", err, out)
+	}
+	found := regexp.MustCompile(`init github.com/effectively-once/once/internal/config @.* clock, (\d+) bytes`).FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("no line about the package in\n%s", out)
+	}
+	if bytes, err := strconv.Atoi(string(found[1])); err != nil || bytes > most {
+		t.Errorf("the package allocates %s bytes, %v; want at most %d", found[1], err, most)
+	}
 }
 
 func TestAFunctionOfADeploymentIsTheHandlerOfItsStream(t *testing.T) {
