@@ -11,7 +11,7 @@ const (
 	MaxAnswer = 6 << 20
 )
 
-// A Caller is the way to a handler.
+// A Caller sends requests to a handler.
 type Caller interface {
 	// Call sends an encoded [Request] to the handler and returns its answer, which is not checked
 	// yet. The attempt is that of the request; it is unique to the call. Any error means that the
