@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -19,24 +18,25 @@ type Function struct {
 }
 
 // The limits of Lambda on the length of a name and of its qualifier. They are not in functionName:
-// regexp copies an expression for each repetition, and every start of a program compiles it.
+// regexp copies an expression for each repetition, which takes long to compile.
 const (
 	maxFunctionName = 64
 	maxQualifier    = 128
 )
 
+//nolint:gochecknoglobals // constants, compiled when they are needed
 var (
-	functionName = regexp.MustCompile(`^([A-Za-z0-9_-]+)(?::(\$LATEST|[A-Za-z0-9_-]+))?$`)
-	functionARN  = regexp.MustCompile(`^arn:[a-z0-9-]+:lambda:([a-z0-9-]+):([0-9]{12}):function:(.*)$`)
+	functionName = expression(`^([A-Za-z0-9_-]+)(?::(\$LATEST|[A-Za-z0-9_-]+))?$`)
+	functionARN  = expression(`^arn:[a-z0-9-]+:lambda:([a-z0-9-]+):([0-9]{12}):function:(.*)$`)
 )
 
 // ParseFunction reads the name or ARN of a function, each with or without :QUALIFIER.
 func ParseFunction(text string) (Function, error) {
 	f := Function{Name: text}
-	if parts := functionARN.FindStringSubmatch(text); parts != nil {
+	if parts := functionARN().FindStringSubmatch(text); parts != nil {
 		f = Function{Region: parts[1], Account: parts[2], Name: parts[3]}
 	}
-	if parts := functionName.FindStringSubmatch(f.Name); parts == nil || len(parts[1]) > maxFunctionName || len(parts[2]) > maxQualifier {
+	if parts := functionName().FindStringSubmatch(f.Name); parts == nil || len(parts[1]) > maxFunctionName || len(parts[2]) > maxQualifier {
 		return Function{}, fmt.Errorf("function %q: %s", text, functionRule)
 	}
 	return f, nil

@@ -52,7 +52,7 @@ type Paths []string
 
 // Kind returns the kind of the source.
 func (i Ingress) Kind() SourceKind {
-	if account.MatchString(string(i.From)) {
+	if account().MatchString(string(i.From)) {
 		return SourceAccount
 	}
 	return SourceKind(i.From)
@@ -71,12 +71,12 @@ func (c *Config) IngressNames() []string { return slices.Sorted(maps.Keys(c.Ingr
 
 //nolint:gochecknoglobals // compile-time tables
 var (
-	account = regexp.MustCompile(`^[0-9]{12}$`)
+	account = expression(`^[0-9]{12}$`)
 	// arns has the form of the ARNs that a source can have.
-	arns = map[SourceKind]*regexp.Regexp{
-		SourceEventBridge: regexp.MustCompile(`^arn:[a-z-]+:events:[^:]+:[0-9]{12}:rule/.+$`),
-		SourceSNS:         regexp.MustCompile(`^arn:[a-z-]+:sns:[^:]+:[0-9]{12}:[^:]+$`),
-		SourceS3:          regexp.MustCompile(`^arn:[a-z-]+:s3:::[^/]+$`),
+	arns = map[SourceKind]func() *regexp.Regexp{
+		SourceEventBridge: expression(`^arn:[a-z-]+:events:[^:]+:[0-9]{12}:rule/.+$`),
+		SourceSNS:         expression(`^arn:[a-z-]+:sns:[^:]+:[0-9]{12}:[^:]+$`),
+		SourceS3:          expression(`^arn:[a-z-]+:s3:::[^/]+$`),
 	}
 )
 
@@ -126,7 +126,7 @@ func (p *reader) arns(n node, i Ingress) []string {
 		return list
 	}
 	for k, arn := range list {
-		if arn != "" && !form.MatchString(arn) {
+		if arn != "" && !form().MatchString(arn) {
 			item := n.path + index(k)
 			p.add(p.lines[item], item, "must be the ARN of a %s, as %s", map[SourceKind]string{SourceEventBridge: "rule", SourceS3: "bucket", SourceSNS: "topic"}[i.Kind()],
 				map[SourceKind]string{SourceEventBridge: "arn:aws:events:REGION:ACCOUNT:rule/NAME", SourceS3: "arn:aws:s3:::NAME", SourceSNS: "arn:aws:sns:REGION:ACCOUNT:NAME"}[i.Kind()])

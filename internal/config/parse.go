@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -111,7 +112,9 @@ func (p *reader) document(data []byte) (ast.Node, bool) {
 
 // unquoted finds a value that YAML does not take for text because of how it begins, such as a cron
 // expression.
-var unquoted = regexp.MustCompile(`(^|[:,{\[-])\s+([*@])`)
+//
+//nolint:gochecknoglobals // a constant, compiled when it is needed
+var unquoted = expression(`(^|[:,{\[-])\s+([*@])`)
 
 func (p *reader) syntax(err error, data []byte) {
 	line, text := 1, err.Error()
@@ -122,7 +125,7 @@ func (p *reader) syntax(err error, data []byte) {
 		}
 	}
 	if lines := strings.Split(string(data), "\n"); line <= len(lines) {
-		if begin := unquoted.FindStringSubmatch(lines[line-1]); begin != nil {
+		if begin := unquoted().FindStringSubmatch(lines[line-1]); begin != nil {
 			text += fmt.Sprintf(`; a value that begins with %s needs quotes, such as "@daily" or "* * * * *"`, begin[2])
 		}
 	}
@@ -382,4 +385,10 @@ func (p *reader) note(f map[string]node) {
 	for _, n := range f {
 		p.lines[n.path] = n.line
 	}
+}
+
+// expression returns a regular expression that is compiled when it is first used: the functions on
+// AWS start faster without those that they do not use.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
