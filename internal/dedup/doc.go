@@ -10,7 +10,7 @@
 //	relay   messages that need no group record                        package relay
 //	load    the groups of a batch, then the tokens of its messages    round.go
 //	admit   distinguish new messages from duplicates, three proofs    package admission, hold.go
-//	run     the handler, on a copy of the state in memory             plan.go
+//	run     the handler, on a copy of the state in memory             run.go
 //	ask     a batch handler: gather the messages that would run, call
 //	        it once, and add the whole answer or nothing of it        batch.go
 //	drain   run held messages that are next, hold the early ones      drain.go, hold.go

@@ -18,7 +18,8 @@
 //	host.go      the ports of a worker; bucket.go has the last of them
 //	numbers.go   the rules for numbers, applied or skipped; epoch.go has those for issued epochs
 //	run.go       workers, and the code that they run
-//	world.go     the handler, the engine, and the rules for commits and deliveries
+//	world.go     the handler, the engine, and the commits
+//	rules.go     the rules for applied changes and for deliveries
 //	initial.go   the contents at the start
 //	timers.go    delayed effects, timers, their keeper, and the rules for them
 //	state.go     a state; delayed.go decides when a delayed trigger is delivered
