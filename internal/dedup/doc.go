@@ -33,7 +33,7 @@
 //
 // # Limits
 //
-// The package imports the standard library and the packages record, admission, relay and outbox
-// only, which do the same. It never acknowledges a delivery: its caller does so when an outcome is
-// not [record.Retry].
+// The package imports the standard library, the packages record, backoff and clock, and packages
+// below this one. All of them import nothing else. It never acknowledges a delivery: its caller
+// does so when an outcome is not [record.Retry].
 package dedup
