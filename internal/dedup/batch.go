@@ -44,7 +44,7 @@ func (e *Engine) planBatch(ctx context.Context, p *part) (*plan, error) {
 			return gathered, err
 		}
 		c := gathered.call
-		if !e.call(ctx, gathered) {
+		if !e.ask(ctx, gathered) {
 			continue
 		}
 		pl, err := e.answer(ctx, gathered)
@@ -79,10 +79,10 @@ func (e *Engine) gather(ctx context.Context, p *part) (*plan, error) {
 	return pl, err
 }
 
-// call calls the handler, if there are messages. It returns false if the call failed and had
+// ask calls the handler, if there are messages. It returns false if the call failed and had
 // several messages: the next one has only the first of them, so that a message that always fails
 // does not make the others fail.
-func (e *Engine) call(ctx context.Context, gathered *plan) bool {
+func (e *Engine) ask(ctx context.Context, gathered *plan) bool {
 	p, b := gathered.part, &gathered.call.batch
 	if len(b.Messages) == 0 {
 		return true
@@ -142,7 +142,7 @@ func (x *pace) shrink(c *call) {
 // runInCall is run for a message of a stream with a batch handler.
 func (pl *plan) runInCall(ctx context.Context, it *item) (record.Outcome, error) {
 	if pl.gathering() {
-		pl.gather(it)
+		pl.addToCall(it)
 		return record.Outcome{Kind: record.Processed}, nil
 	}
 	c := pl.call
@@ -183,9 +183,9 @@ func (c *call) unprocessed() (record.Outcome, bool) {
 	return record.Outcome{}, false
 }
 
-// gather adds a message to the call of the plan. If it sets pl.more, the message is for a later
+// addToCall adds a message to the call of the plan. If it sets pl.more, the message is for a later
 // plan.
-func (pl *plan) gather(it *item) {
+func (pl *plan) addToCall(it *item) {
 	c := pl.call
 	b := &c.batch
 	if !it.ByNumber && slices.Contains(c.tokens, it.Token()) {
