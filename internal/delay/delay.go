@@ -53,12 +53,21 @@ type Store interface {
 	// large for the store is an error that wraps [ErrTooLarge], and then none is stored.
 	Put(ctx context.Context, items []Item) error
 	// Due returns up to limit items that are due before a time, the earliest first, and those that
-	// are due at the same time in any order. It returns fewer only if there are no more. The limit
-	// is at least 1. Corrupt items are left out, so that one of them does not keep all others
-	// waiting: then the error wraps record.ErrCorrupt, and the other items are valid.
-	Due(ctx context.Context, before time.Time, limit int) ([]Item, error)
+	// are due at the same time in an order of the store's own. It returns fewer only if there are no
+	// more. If after is not zero, it returns those that come after the item with that key, whether
+	// or not the item is still there. The limit is at least 1. Corrupt items are left out, so that
+	// one of them does not keep all others waiting: then the error wraps record.ErrCorrupt, and the
+	// other items are valid.
+	Due(ctx context.Context, after Key, before time.Time, limit int) ([]Item, error)
 	// Delete deletes items. Missing ones are ignored.
 	Delete(ctx context.Context, keys []Key) error
+}
+
+// A Limited is a [Store] with a limit on the size of an item.
+type Limited interface {
+	// Fits returns the error of a Put of the item, which wraps [ErrTooLarge], if the item is too
+	// large for the store. It does no input or output.
+	Fits(item *Item) error
 }
 
 // Stats counts the items of a store.
