@@ -14,8 +14,10 @@ import (
 // errNumbered says that an effect can't be delayed, because a delayed effect has no number.
 var errNumbered = errors.New("the destination is ordered by numbers, and a delayed effect has none")
 
-// longest has the longest names that an effect can have. JSON needs six bytes for each of theirs.
-var longest = record.GroupKey{Stream: strings.Repeat("s", record.MaxStreamName), Group: strings.Repeat("\x01", record.MaxName)}
+// longest returns the longest names that an effect can have. JSON needs six bytes for each of theirs.
+func longest() record.GroupKey {
+	return record.GroupKey{Stream: strings.Repeat("s", record.MaxStreamName), Group: strings.Repeat("\x01", record.MaxName)}
+}
 
 // delayable returns an error if the queues can't hold a delayed effect, or the message of a timer.
 // The effect has no identity yet, so the longest one is checked.
@@ -23,10 +25,11 @@ func (p *Publisher) delayable(f *record.Effect) error {
 	if p.cfg.CheckDelay == nil || !f.Delayed() {
 		return nil
 	}
+	key := longest()
 	for _, to := range f.To {
 		s := &Shipment{To: to, Delivery: record.Delivery{
-			Identity: longest.Path() + "/" + strconv.FormatUint(math.MaxUint64, 10), Stream: longest.Stream, Group: longest.Group,
-			Number: math.MaxUint64, Incarnation: math.MaxUint64, Target: longest.Group, Committed: f.NotBefore, Effect: *f,
+			Identity: key.Path() + "/" + strconv.FormatUint(math.MaxUint64, 10), Stream: key.Stream, Group: key.Group,
+			Number: math.MaxUint64, Incarnation: math.MaxUint64, Target: key.Group, Committed: f.NotBefore, Effect: *f,
 		}}
 		d := s.delayed()
 		if err := p.cfg.CheckDelay(&d); err != nil {
