@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -151,6 +152,8 @@ var errWaitsLong = errors.New("too large to wait for more than 15 minutes: 280 K
 func delayedItem(d *record.Delayed) delay.Item {
 	name := sha256.Sum256([]byte(d.Identity()))
 	if d.Delivery != nil {
+		// after a group was forgotten or dropped, its numbers and so the identities begin again
+		name = sha256.Sum256([]byte(d.Identity() + "@" + strconv.FormatUint(d.Delivery.Incarnation, 10)))
 		return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "e" + string(name[:nameBytes])}, Queue: delayedPublish, Message: wire.ToRedelivery(d.To, *d.Delivery)}
 	}
 	m := d.Message

@@ -195,6 +195,23 @@ func TestEffectsAndTimersWaitInTheStoreAndThenReachTheirQueues(t *testing.T) {
 	w.want(map[string][]string{"ingress": {"timer"}, "publish": {"effect", "effect"}, "dead-publish": {"effect"}})
 }
 
+// An effect that is delayed for longer than its group is remembered may be due at the same time as
+// one of the next group with that name, for example at the end of the year.
+func TestEffectsOfTwoIncarnationsOfAGroupThatAreDueTogetherBothArrive(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(store, 0)
+	for _, incarnation := range []uint64{1, 2, 1} {
+		if err := q.Delay(t.Context(), []record.Delayed{{NotBefore: w.now.Add(time.Hour), To: "shop", Delivery: &record.Delivery{
+			Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1, Incarnation: incarnation, Effect: record.Effect{To: []string{"shop"}},
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := store.Stats(t.Context()); err != nil || got.Waiting != 2 {
+		t.Errorf("%d effects wait (%v), want one of each incarnation", got.Waiting, err)
+	}
+}
+
 func TestASystemWithoutAStoreOfDelaysRefusesADelayedMessage(t *testing.T) {
 	w := newWorld(t)
 	if err := w.ways().Enqueue(t.Context(), delayedBy(w, time.Hour, "a")); err == nil {
