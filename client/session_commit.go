@@ -39,17 +39,39 @@ type Effect struct {
 	BodyBase64 []byte          `json:"body_base64,omitempty"`
 }
 
+// plainEffect is an Effect without its methods.
+type plainEffect Effect
+
+type effectDocument struct {
+	plainEffect
+	After string `json:"after,omitempty"`
+}
+
 // MarshalJSON returns the effect as a commit takes it, with After as a text.
 func (e Effect) MarshalJSON() ([]byte, error) {
-	type plain Effect
-	document := struct {
-		plain
-		After string `json:"after,omitempty"`
-	}{plain: plain(e)}
+	document := effectDocument{plainEffect: plainEffect(e)}
 	if e.After != 0 {
 		document.After = e.After.String()
 	}
 	return json.Marshal(document)
+}
+
+// UnmarshalJSON reads what MarshalJSON returns.
+func (e *Effect) UnmarshalJSON(text []byte) error {
+	var document effectDocument
+	if err := json.Unmarshal(text, &document); err != nil {
+		return err
+	}
+	*e = Effect(document.plainEffect)
+	if document.After == "" {
+		return nil
+	}
+	after, err := time.ParseDuration(document.After)
+	if err != nil {
+		return fmt.Errorf("after of an effect: %w", err)
+	}
+	e.After = after
+	return nil
 }
 
 type commitRequest struct {

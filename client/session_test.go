@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -197,5 +198,13 @@ func TestAnEffectSaysHowLongAfterTheCommitItIsSent(t *testing.T) {
 		if got, err := json.Marshal(e); err != nil || string(got) != want {
 			t.Errorf("got %s and %v, want %s", got, err, want)
 		}
+		var back client.Effect
+		if err := json.Unmarshal([]byte(want), &back); err != nil || !reflect.DeepEqual(back, e) {
+			t.Errorf("read back: %+v and %v, want %+v", back, err, e)
+		}
+	}
+	var e client.Effect
+	if err := json.Unmarshal([]byte(`{"to":"mail","after":"soon"}`), &e); err == nil || !strings.Contains(err.Error(), "after") {
+		t.Errorf("a time that is none: %+v and %v", e, err)
 	}
 }

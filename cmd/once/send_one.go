@@ -40,7 +40,28 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 		}
 		return err
 	}
-	return a.printReceipt(receipt, o.json)
+	if err := a.printReceipt(receipt, o.json); err != nil {
+		return err
+	}
+	if receipt.Status == "accepted" && m.Wait > 0 {
+		_, _ = fmt.Fprintf(a.err, "not done within %s; to see what it waits for: %s\n", m.Wait, o.lookUp(receipt))
+	}
+	return nil
+}
+
+// lookUp returns the command that shows what became of a message. A numbered message that is done
+// leaves its group's record only.
+func (o *sending) lookUp(r client.Receipt) string {
+	text := "once show "
+	if o.message.Source != "" {
+		text += quoted(r.Stream + "/" + r.Group)
+	} else {
+		text += quoted(r.Stream) + " --id " + quoted(r.ID)
+	}
+	if o.stack.Name != "" {
+		text += " --stack " + quoted(o.stack.Name)
+	}
+	return text
 }
 
 // body returns the argument, or the content of standard input.

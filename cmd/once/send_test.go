@@ -96,3 +96,27 @@ func TestAnImmediateRefusalNamesNoKeyToRetryWith(t *testing.T) {
 		t.Errorf("exit %d: %s", code, w.err.String())
 	}
 }
+
+func TestASendWhoseWaitIsOverSaysHowToSeeWhatTheMessageWaitsFor(t *testing.T) {
+	w := newWorld(t)
+	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		r.Header.Del("Prefer") // the front answers at once, that the message is accepted
+		return false
+	}
+	for command, args := range map[string][]string{
+		"once show orders --id 'order 1'": {"--key", "order 1", "--wait", "5s"},
+		"once show orders/ann":            {"--source", "ann", "--sequence", "1", "--wait", "5s"},
+		"":                                {"--key", "order 2"},
+	} {
+		if code := w.once(t.Context(), "", append([]string{"send", "orders", "1"}, args...)...); code != exitOK {
+			t.Fatalf("exit %d: %s", code, w.err.String())
+		}
+		want := ""
+		if command != "" {
+			want = "not done within 5s; to see what it waits for: " + command + "\n"
+		}
+		if got := w.err.String(); got != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
