@@ -176,7 +176,7 @@ func (k *Keeper) MoveDue(ctx context.Context) (moved int, err error) {
 		if moved += n; err != nil {
 			return moved, err
 		}
-		if len(items) < k.options.Batch {
+		if !Full(items, k.options.Batch) {
 			return moved, failed.err()
 		}
 		if failed.items > 0 {

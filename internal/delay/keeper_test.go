@@ -244,6 +244,24 @@ func TestAllItemsOfManyBatchesAreMoved(t *testing.T) {
 	}
 }
 
+func TestLargeItemsAreMovedInPartsThatFitIntoMemory(t *testing.T) {
+	store, q, c := memdelay.New(), newQueues(), newClock()
+	body, most := strings.Repeat("x", 1<<20), 0
+	for i := range 40 {
+		x := item(c.Now(), "a", fmt.Sprint(i))
+		x.Message.Body = body
+		put(t, store, x)
+	}
+	send := func(ctx context.Context, name string, messages []queue.Message) []error {
+		most = max(most, len(messages))
+		return q.Send(ctx, name, messages)
+	}
+	moved, err := delay.NewKeeper(store, send, delay.Options{Now: c.Now}).MoveDue(t.Context())
+	if err != nil || moved != 40 || most > 16 {
+		t.Errorf("moved %d (%v), at most %d at a time; want 40, at most 16 of one MiB", moved, err, most)
+	}
+}
+
 // undeletable is a store that can't delete.
 type undeletable struct{ *memdelay.Store }
 

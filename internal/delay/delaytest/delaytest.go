@@ -45,6 +45,7 @@ func Run(t *testing.T, h Harness) {
 		"no more than the limit comes":                      limited,
 		"an item is due after its time only":                dueOnTime,
 		"items are read one behind the other":               behindAKey,
+		"large items come in parts":                         inParts,
 		"the same key is the same item":                     oneItemAKey,
 		"a copy with another time is another item":          copies,
 		"names may be any text":                             anyNames,
@@ -189,6 +190,23 @@ func behindAKey(t *testing.T, w *world) {
 	w.wantDue(t, 2, 2, "first")
 	if items, err := w.store.Due(t.Context(), delay.Key{Due: w.Now.Add(time.Hour), Name: "z"}, w.Now.Add(time.Minute), 10); err != nil || len(items) != 0 {
 		t.Errorf("behind the last time: got %v (%v), want nothing", items, err)
+	}
+}
+
+func inParts(t *testing.T, w *world) {
+	const size, all = 300 << 10, 70
+	for i := range all {
+		x := w.item(time.Duration(i), fmt.Sprint(i))
+		x.Message.Body = strings.Repeat("x", size)
+		w.put(t, x)
+	}
+	first := w.due(t, time.Hour, 1000)
+	if most := delay.PageBytes/size + 1; len(first) > most || !delay.Full(first, 1000) {
+		t.Fatalf("got %d items of %d bytes, want at most %d, and that others are left", len(first), size, most)
+	}
+	rest, err := w.store.Due(t.Context(), first[len(first)-1].Key, w.Now.Add(time.Hour), 1000)
+	if err != nil || len(first)+len(rest) != all || delay.Full(rest, 1000) {
+		t.Errorf("got %d items and then %d (%v), want %d together", len(first), len(rest), err, all)
 	}
 }
 

@@ -192,12 +192,13 @@ func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limi
 		return nil, fmt.Errorf("read delayed messages: %w", err)
 	}
 	var out []delay.Item
-	for len(out) < limit {
+	for bytes := 0; len(out) < limit && bytes < delay.PageBytes; {
 		first := earliest(readers)
 		if first == nil {
 			break
 		}
 		out, first.items = append(out, first.items[0].Item), first.items[1:]
+		bytes += out[len(out)-1].Message.Size()
 		if err := first.fill(ctx); err != nil {
 			return nil, fmt.Errorf("read delayed messages: %w", err)
 		}

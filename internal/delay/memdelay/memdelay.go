@@ -57,8 +57,12 @@ func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limi
 		}
 	}
 	n, _ := s.find(delay.Key{Due: before})
-	n = max(from, n)
-	return slices.Clone(s.items[from:min(n, from+limit)]), nil
+	to, bytes := from, 0
+	for to < n && to-from < limit && bytes < delay.PageBytes {
+		bytes += s.items[to].Message.Size()
+		to++
+	}
+	return slices.Clone(s.items[from:to]), nil
 }
 
 // Delete implements [delay.Store].

@@ -211,7 +211,8 @@ func (s *Store) dueAfter(after delay.Key, before time.Time, limit int) ([]delay.
 
 // read returns the items that can be decoded, and the errors of those that can't, by their keys.
 func read(it *pebble.Iterator, limit int) (items []delay.Item, corrupt map[string]error, err error) {
-	for it.First(); it.Valid() && len(items) < limit; it.Next() {
+	bytes := 0
+	for it.First(); it.Valid() && len(items) < limit && bytes < delay.PageBytes; it.Next() {
 		data, err := it.ValueAndErr()
 		if err != nil {
 			return nil, nil, fmt.Errorf("record %q: %w", it.Key(), err)
@@ -224,7 +225,7 @@ func read(it *pebble.Iterator, limit int) (items []delay.Item, corrupt map[strin
 			corrupt[string(it.Key())] = fmt.Errorf("record %q: %w", it.Key(), err)
 			continue
 		}
-		items = append(items, item)
+		items, bytes = append(items, item), bytes+item.Message.Size()
 	}
 	return items, corrupt, it.Error()
 }
