@@ -166,7 +166,10 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 		text = "at work"
 	}
 	if stats.NotDue > 0 {
-		text += fmt.Sprintf(", %s not due, the next at %s", plural(stats.NotDue, "delayed message"), stamp(stats.NextDue))
+		text += fmt.Sprintf(", %s not due", plural(stats.NotDue, "delayed message"))
+	}
+	if stats.NextDue != nil {
+		text += ", the next at " + stamp(stats.NextDue)
 	}
 	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", text, plural(stats.DeadLetters, "dead letter"))
 	return err

@@ -39,6 +39,10 @@ type Config struct {
 	// Large says that the store and the queues hold bodies of [record.MaxBody]. Otherwise every
 	// stream takes at most [record.SmallBody].
 	Large bool
+	// CheckDelay returns an error if Queues can't hold an effect or a message of a timer until it is
+	// due: then the attempt fails. It does no input or output. Its argument has an identity of the
+	// greatest length instead of its own. Defaults to none.
+	CheckDelay func(*record.Delayed) error
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Now defaults to time.Now.
@@ -108,7 +112,7 @@ func New(cfg Config) (*Engine, error) {
 		streams.KeepDone()
 	}
 	publisher := outbox.New(outbox.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Numbered: cfg.Numbered, Restores: cfg.Restores, Large: cfg.Large, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Numbered: cfg.Numbered, Restores: cfg.Restores, Large: cfg.Large, CheckDelay: cfg.CheckDelay, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
 		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,

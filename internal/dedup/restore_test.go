@@ -198,6 +198,21 @@ func TestAWorkerThatDoesNotKnowARestoreLeavesRecordsAlone(t *testing.T) {
 	same(t, "sent", l.count(), 0)
 }
 
+// The message of the timer waits in the copy, as in the table of groups on AWS.
+func TestATimerOfTheCopyFiresAgainAfterARestoreUnlessItIsCancelled(t *testing.T) {
+	for body, want := range map[string]string{"cancel=remind": "duplicate", "send=out": "processed"} {
+		l := newLab(t)
+		l.committed(byKey, keyed("a: set=remind/1h")...)
+		timer, copied := l.fired()[0], l.store.Copy()
+		same(t, "fate before the restore", l.worker(byKey).process(timer), []string{"processed"})
+		restores := l.restore(copied, nil)
+		w := l.restored(restores, byKey)
+		same(t, "fate of another message", w.process(keyed("b: "+body)...), []string{"processed"})
+		same(t, "fate of the timer after "+body, w.process(timer), []string{want})
+		same(t, "fate of a copy", w.process(timer), []string{"duplicate"})
+	}
+}
+
 func TestEpochsThatAreOlderThanARestoreAreRefused(t *testing.T) {
 	l := newLab(t)
 	old := l.restored(nil, bySequence).epoch()

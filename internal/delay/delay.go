@@ -53,12 +53,35 @@ type Store interface {
 	// large for the store is an error that wraps [ErrTooLarge], and then none is stored.
 	Put(ctx context.Context, items []Item) error
 	// Due returns up to limit items that are due before a time, the earliest first, and those that
-	// are due at the same time in any order. It returns fewer only if there are no more. The limit
-	// is at least 1. Corrupt items are left out, so that one of them does not keep all others
-	// waiting: then the error wraps record.ErrCorrupt, and the other items are valid.
-	Due(ctx context.Context, before time.Time, limit int) ([]Item, error)
+	// are due at the same time in an order of the store's own. It returns fewer only if there are no
+	// more, or if their messages have [PageBytes] or more: see [Full]. If after is not zero, it returns those that come after the item with that key, whether
+	// or not the item is still there. The limit is at least 1. Corrupt items are left out, so that
+	// one of them does not keep all others waiting: then the error wraps record.ErrCorrupt, and the
+	// other items are valid.
+	Due(ctx context.Context, after Key, before time.Time, limit int) ([]Item, error)
 	// Delete deletes items. Missing ones are ignored.
 	Delete(ctx context.Context, keys []Key) error
+}
+
+// PageBytes bounds the messages of one [Store.Due]: it returns no item after those that have so
+// many bytes together. A hundred messages of the largest size would not fit into the memory of a
+// small function.
+const PageBytes = 16 << 20
+
+// Full reports whether a [Store.Due] with a limit may have left out items behind these.
+func Full(items []Item, limit int) bool {
+	bytes := 0
+	for i := range items {
+		bytes += items[i].Message.Size()
+	}
+	return len(items) >= limit || bytes >= PageBytes
+}
+
+// A Limited is a [Store] with a limit on the size of an item.
+type Limited interface {
+	// Fits returns the error of a Put of the item, which wraps [ErrTooLarge], if the item is too
+	// large for the store. It does no input or output.
+	Fits(item *Item) error
 }
 
 // Stats counts the items of a store.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/effectively-once/once/internal/backoff"
@@ -61,6 +60,9 @@ func (o Options) withDefaults() Options {
 // clock.
 const look = time.Second
 
+// remind is the time between two lines of the log about the same corrupt items.
+const remind = time.Hour
+
 // forever is later than every due time.
 const forever = 10 * record.MaxDelay
 
@@ -102,17 +104,26 @@ func (k *Keeper) Wake() {
 }
 
 // Run moves items when they are due, until the context ends. It sleeps until the earliest item is
-// due, and is woken by [Keeper.Wake]. After a failure it pauses and tries again.
+// due, and is woken by [Keeper.Wake]. After a failure it pauses and tries again. Corrupt items are
+// logged at most once an hour, and keep no other waiting.
 func (k *Keeper) Run(ctx context.Context) {
+	var reported time.Time // when corrupt items were logged
 	for ctx.Err() == nil {
 		_, err := k.MoveDue(ctx)
 		var next []Item
-		if err == nil {
-			next, err = k.store.Due(ctx, k.options.Now().Add(forever), 1)
+		if err == nil || errors.Is(err, record.ErrCorrupt) {
+			var corrupt error
+			next, corrupt = k.store.Due(ctx, Key{}, k.options.Now().Add(forever), 1)
+			err = cmp.Or(corrupt, err)
+		}
+		corrupt := errors.Is(err, record.ErrCorrupt)
+		if now := k.options.Now(); corrupt && now.Sub(reported).Abs() >= remind {
+			k.options.Log.Error("delayed messages that can't be read stay where they are; the others are moved", "error", err)
+			reported = now
 		}
 		switch {
 		case ctx.Err() != nil:
-		case err != nil:
+		case err != nil && !corrupt:
 			k.options.Log.Error("delayed messages not moved; they are tried again", "error", err)
 			_ = backoff.Sleep(ctx, k.options.Pause) // the loop looks at ctx
 		default:
@@ -153,27 +164,26 @@ func (k *Keeper) sleep(ctx context.Context, next []Item) {
 // goes on after an item that its queue does not take, or that can't be read, and returns an error
 // then; the item stays.
 func (k *Keeper) MoveDue(ctx context.Context) (moved int, err error) {
-	failed := &failures{keys: map[string]bool{}}
+	failed := &failures{}
+	var passed Key // the last item before which all are moved or have failed; zero if none has failed
 	for {
-		limit := k.options.Batch + len(failed.keys)
-		items, err := k.store.Due(ctx, k.options.Now().Add(k.options.Ahead+1), limit)
+		items, err := k.store.Due(ctx, passed, k.options.Now().Add(k.options.Ahead+1), k.options.Batch)
 		if err != nil && !errors.Is(err, record.ErrCorrupt) {
 			return moved, fmt.Errorf("read delayed messages: %w", err)
 		}
 		failed.corrupt = cmp.Or(failed.corrupt, err)
-		fresh := failed.without(items)
-		n, err := k.move(ctx, fresh, failed)
+		n, err := k.move(ctx, items, failed)
 		if moved += n; err != nil {
 			return moved, err
 		}
-		if len(items) < limit || len(fresh) == 0 || len(failed.keys) >= maxFailed {
+		if !Full(items, k.options.Batch) {
 			return moved, failed.err()
+		}
+		if failed.items > 0 {
+			passed = items[len(items)-1].Key
 		}
 	}
 }
-
-// maxFailed is how many items may fail before MoveDue returns: most likely the queues are down.
-const maxFailed = 1000
 
 // move sends items to their queues, and then deletes those that the queues have.
 func (k *Keeper) move(ctx context.Context, items []Item, failed *failures) (moved int, err error) {
@@ -183,9 +193,9 @@ func (k *Keeper) move(ctx context.Context, items []Item, failed *failures) (move
 		for i := range part {
 			switch {
 			case len(errs) != len(part):
-				failed.add(part[i].Key, errNoAnswer)
+				failed.add(errNoAnswer)
 			case errs[i] != nil:
-				failed.add(part[i].Key, errs[i])
+				failed.add(errs[i])
 			default:
 				gone = append(gone, part[i].Key)
 			}
@@ -247,33 +257,21 @@ func byQueue(items []Item) (parts [][]Item) {
 
 // failures are the items that could not be moved in one pass.
 type failures struct {
-	keys    map[string]bool
+	items   int
 	first   error
 	corrupt error // of an item that can't be read
 }
 
-func (f *failures) add(k Key, err error) {
-	f.keys[k.text()] = true
+func (f *failures) add(err error) {
+	f.items++
 	if f.first == nil {
 		f.first = err
 	}
-}
-
-func (f *failures) without(items []Item) (fresh []Item) {
-	for _, item := range items {
-		if !f.keys[item.text()] {
-			fresh = append(fresh, item)
-		}
-	}
-	return fresh
 }
 
 func (f *failures) err() error {
 	if f.first == nil {
 		return f.corrupt
 	}
-	return fmt.Errorf("move %d delayed messages to their queues: %w", len(f.keys), f.first)
+	return fmt.Errorf("move %d delayed messages to their queues: %w", f.items, f.first)
 }
-
-// text is different for different keys.
-func (k Key) text() string { return strconv.FormatInt(k.Due.UnixNano(), 10) + " " + k.Name }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -170,11 +172,27 @@ func TestAnItemThatItsQueueDoesNotTakeStaysAndStopsNoOther(t *testing.T) {
 	}
 }
 
+func TestItemsThatFailKeepNoOtherWaiting(t *testing.T) {
+	store, q, c := memdelay.New(), newQueues(), newClock()
+	q.broken["down"] = true
+	const many = 2500
+	items := make([]delay.Item, many)
+	for i := range items {
+		items[i] = item(c.Now().Add(-time.Hour), "down", fmt.Sprint(i))
+	}
+	put(t, store, items...)
+	put(t, store, item(c.Now(), "up", "behind"))
+	moved, err := delay.NewKeeper(store, q.Send, delay.Options{Now: c.Now}).MoveDue(t.Context())
+	if err == nil || moved != 1 || q.all() != "up/behind" || waiting(t, store) != many {
+		t.Errorf("moved %d (%v), the queues got %q, %d wait; want 1 (an error), up/behind, %d", moved, err, q.all(), waiting(t, store), many)
+	}
+}
+
 // damaged is a store with a corrupt item besides others.
 type damaged struct{ delay.Store }
 
-func (d damaged) Due(ctx context.Context, before time.Time, limit int) ([]delay.Item, error) {
-	items, err := d.Store.Due(ctx, before, limit)
+func (d damaged) Due(ctx context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
+	items, err := d.Store.Due(ctx, after, before, limit)
 	if err == nil {
 		err = fmt.Errorf("an item: %w", record.ErrCorrupt)
 	}
@@ -190,6 +208,32 @@ func TestACorruptItemIsAnErrorAndStopsNoOther(t *testing.T) {
 	}
 }
 
+func TestACorruptItemIsLoggedOnceAnHourAndMakesNoOtherLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, q := memdelay.New(), newQueues()
+		var lines strings.Builder
+		var late []time.Duration
+		k := delay.NewKeeper(damaged{store}, q.Send, delay.Options{
+			Pause: 24 * time.Hour, Log: slog.New(slog.NewTextHandler(&lines, nil)), Moved: func(l []time.Duration) { late = append(late, l...) },
+		})
+		run(t, k)
+		for i := range 10 {
+			put(t, k.Waking(store), item(time.Now().Add(time.Millisecond), "a", fmt.Sprint(i)))
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if len(late) != 10 || slices.Max(late) != 0 || strings.Count(lines.String(), "can't be read") != 1 {
+			t.Errorf("items were late by %v, and the log has %q; want 10 on time, and one line", late, lines.String())
+		}
+		time.Sleep(time.Hour)
+		put(t, k.Waking(store), item(time.Now(), "a", "an hour later"))
+		synctest.Wait()
+		if n := strings.Count(lines.String(), "can't be read"); n != 2 {
+			t.Errorf("an hour later the log has %d lines, want another one", n)
+		}
+	})
+}
+
 func TestAllItemsOfManyBatchesAreMoved(t *testing.T) {
 	store, q, c := memdelay.New(), newQueues(), newClock()
 	for i := range 1001 {
@@ -197,6 +241,24 @@ func TestAllItemsOfManyBatchesAreMoved(t *testing.T) {
 	}
 	if moved, err := delay.NewKeeper(store, q.Send, delay.Options{Now: c.Now, Batch: 10}).MoveDue(t.Context()); err != nil || moved != 1001 || waiting(t, store) != 0 {
 		t.Errorf("moved %d (%v), %d wait; want 1001, no error, 0", moved, err, waiting(t, store))
+	}
+}
+
+func TestLargeItemsAreMovedInPartsThatFitIntoMemory(t *testing.T) {
+	store, q, c := memdelay.New(), newQueues(), newClock()
+	body, most := strings.Repeat("x", 1<<20), 0
+	for i := range 40 {
+		x := item(c.Now(), "a", fmt.Sprint(i))
+		x.Message.Body = body
+		put(t, store, x)
+	}
+	send := func(ctx context.Context, name string, messages []queue.Message) []error {
+		most = max(most, len(messages))
+		return q.Send(ctx, name, messages)
+	}
+	moved, err := delay.NewKeeper(store, send, delay.Options{Now: c.Now}).MoveDue(t.Context())
+	if err != nil || moved != 40 || most > 16 {
+		t.Errorf("moved %d (%v), at most %d at a time; want 40, at most 16 of one MiB", moved, err, most)
 	}
 }
 

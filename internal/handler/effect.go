@@ -16,7 +16,7 @@ type Effect struct {
 	To string
 	// Group at the destination; empty means the group that sends.
 	Group string
-	// After is how long after the commit the effect is sent, or the timer is due.
+	// After is how long after the run of the handler the effect is sent, or the timer is due.
 	After  time.Duration
 	Timer  string
 	Cancel string

@@ -41,27 +41,27 @@ func ParseZone(name string) (*time.Location, error) {
 //
 // If clocks are put forward or back: see [Timetable.Next].
 func Parse(expression string, zone *time.Location) (Timetable, error) {
-	written := strings.TrimSpace(expression)
-	text := strings.ToLower(written)
+	text := strings.TrimSpace(expression)
+	lower := strings.ToLower(text)
 	switch {
 	case text == "":
 		return Timetable{}, errors.New("must not be empty")
-	case strings.HasPrefix(text, "@every"):
+	case strings.HasPrefix(lower, "@every"):
 		return Timetable{}, errors.New("must name times, and @every counts from the start of a process: use */5 * * * * for every five minutes")
-	case strings.Contains(text, "tz="):
+	case strings.Contains(lower, "tz="):
 		return Timetable{}, errors.New("must not name a time zone: use the field timezone")
 	case text[0] != '@' && len(strings.Fields(text)) != 5:
 		return Timetable{}, fmt.Errorf("must have 5 fields (minute, hour, day of month, month, day of week), and has %d", len(strings.Fields(text)))
 	}
 	parser := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor).WithMaxSearchYears(searchYears)
-	wall, err := parser.Parse(text)
+	wall, err := parser.Parse(lower)
 	if err != nil {
-		return Timetable{}, fmt.Errorf("is no cron expression: %w", fault(parser, written, err))
+		return Timetable{}, fmt.Errorf("is no cron expression: %w", fault(parser, text, err))
 	}
 	if s, ok := wall.(*cron.SpecSchedule); ok {
 		s.Location = time.UTC
 	}
-	t := Timetable{wall: wall, zone: zone, every: text == "@hourly" || text[0] != '@' && strings.HasPrefix(strings.Fields(text)[1], "*")}
+	t := Timetable{wall: wall, zone: zone, every: lower == "@hourly" || text[0] != '@' && strings.HasPrefix(strings.Fields(text)[1], "*")}
 	if t.wall.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return Timetable{}, errors.New("never happens: no date matches it")
 	}

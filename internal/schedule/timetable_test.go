@@ -116,7 +116,7 @@ func TestATimetableOfAnyHourFollowsTheClock(t *testing.T) {
 	}{
 		{"30 * * * *", "2026-03-28T23:45:00Z", []string{"03-29 01:30 CET", "03-29 03:30 CEST"}},
 		{"@hourly", "2026-03-28T23:45:00Z", []string{"03-29 01:00 CET", "03-29 03:00 CEST"}},
-		{"@Hourly", "2026-10-24T23:45:00Z", []string{"10-25 02:00 CEST", "10-25 02:00 CET"}},
+		{"@HOURLY", "2026-10-24T23:45:00Z", []string{"10-25 02:00 CEST", "10-25 02:00 CET", "10-25 03:00 CET"}},
 		{"30 * * * *", "2026-10-24T23:45:00Z", []string{"10-25 02:30 CEST", "10-25 02:30 CET", "10-25 03:30 CET"}},
 		{"0 */2 * * *", "2026-10-24T21:45:00Z", []string{"10-25 00:00 CEST", "10-25 02:00 CEST", "10-25 02:00 CET", "10-25 04:00 CET"}},
 	} {
@@ -177,7 +177,8 @@ func TestAnExpressionThatIsWrongIsRefusedWithTheReason(t *testing.T) {
 		"0 3 * * 1,8":                     `day of week "1,8" must be from 0 (Sunday) to 7, or SUN to SAT`,
 		"@noon":                           "no cron expression: @noon is not known; use @hourly, @daily",
 		"@every 5m":                       "*/5 * * * *",
-		"@Every 5m":                       "*/5 * * * *",
+		"@EVERY 5m":                       "*/5 * * * *",
+		"cron_tz=UTC @daily":              "field timezone",
 		"0 0 30 2 *":                      "never happens",
 		"CRON_TZ=Europe/Berlin 0 3 * * *": "field timezone",
 	} {

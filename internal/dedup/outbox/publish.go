@@ -12,7 +12,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a publisher. All fields but Numbered, Restores, Large and Blobs are required.
+// Config configures a publisher. All fields but Numbered, Restores, Large, CheckDelay and
+// Blobs are required.
 type Config struct {
 	Streams record.Streams
 	Store   record.Store
@@ -25,6 +26,8 @@ type Config struct {
 	Restores record.Restores
 	// Large is that of the engine.
 	Large bool
+	// CheckDelay is that of the engine.
+	CheckDelay func(*record.Delayed) error
 	// Blobs may be nil if no handler makes blobs.
 	Blobs   record.Blobs
 	Now     func() time.Time

@@ -91,6 +91,9 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 		if wrong := m.WrongHeaders(); wrong != nil {
 			return fmt.Errorf("send effect: %s", wrong.Error())
 		}
+		if err := p.delayable(&f); err != nil {
+			return err
+		}
 		if f.Blob == nil {
 			continue
 		}

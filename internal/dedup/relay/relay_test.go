@@ -33,6 +33,8 @@ type bench struct {
 	calls []string      // handlers, deliveries and marks, in order
 	down  string        // a destination that fails
 	dead  []record.Refused
+	// delayed are the effects that wait, with their times.
+	delayed []string
 	// lost says when the reply of MarkDone is lost: before it is applied, or after.
 	lost string
 }
@@ -73,6 +75,8 @@ func (b *bench) handle(_ context.Context, a *record.Attempt, m record.Message) e
 		a.Reply(record.Reply{Status: 200, Body: []byte(m.ID)})
 	case "two":
 		a.Send(record.Effect{To: []string{"out"}})
+	case "later":
+		return a.SendAfter(record.Effect{To: []string{"out"}}, time.Hour)
 	case "reject":
 		return &record.RejectError{Detail: "no"}
 	case "fail":
@@ -110,7 +114,12 @@ func (b *bench) DeadLetter(_ context.Context, refused []record.Refused) error {
 	return nil
 }
 
-func (*bench) Delay(context.Context, []record.Delayed) error { return nil }
+func (b *bench) Delay(_ context.Context, delayed []record.Delayed) error {
+	for i := range delayed {
+		b.delayed = append(b.delayed, delayed[i].Identity()+" at "+delayed[i].NotBefore.Format(time.TimeOnly))
+	}
+	return nil
+}
 
 type sender struct {
 	*bench
@@ -276,6 +285,16 @@ func TestALostReplyOfMarkDoneSettlesNothing(t *testing.T) {
 		fates, _ = b.process(message("a", ""))
 		same(t, "again, where it was lost "+lost, fates, []string{again})
 	}
+}
+
+func TestAHandlerThatRunsAgainDelaysItsEffectUnderTheSameIdentity(t *testing.T) {
+	b := newBench(t, nil)
+	b.lost = "before"
+	b.process(message("a", "later"))
+	b.lost, b.now = "", noon.Add(time.Minute)
+	fates, _ := b.process(message("a", "later"))
+	same(t, "fates", fates, []string{"processed"})
+	same(t, "delayed", b.delayed, []string{"s/a@@2@out at 13:00:00", "s/a@@2@out at 13:01:00"})
 }
 
 func TestMessagesOfOneIdentityInABatchShareTheFirstOutcome(t *testing.T) {

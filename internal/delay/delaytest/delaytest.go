@@ -44,6 +44,8 @@ func Run(t *testing.T, h Harness) {
 		"due items come in the order of their times":        inOrder,
 		"no more than the limit comes":                      limited,
 		"an item is due after its time only":                dueOnTime,
+		"items are read one behind the other":               behindAKey,
+		"large items come in parts":                         inParts,
 		"the same key is the same item":                     oneItemAKey,
 		"a copy with another time is another item":          copies,
 		"names may be any text":                             anyNames,
@@ -93,7 +95,7 @@ func (w *world) delete(t *testing.T, keys ...delay.Key) {
 
 func (w *world) due(t *testing.T, after time.Duration, limit int) []delay.Item {
 	t.Helper()
-	items, err := w.store.Due(t.Context(), w.Now.Add(after), limit)
+	items, err := w.store.Due(t.Context(), delay.Key{}, w.Now.Add(after), limit)
 	if err != nil {
 		t.Fatalf("due: got %v, want no error", err)
 	}
@@ -152,6 +154,60 @@ func limited(t *testing.T, w *world) {
 	w.wantDue(t, 2*time.Hour, 1, "a")
 	w.wantDue(t, 2*time.Hour, 2, "a", "b")
 	w.wantDue(t, 2*time.Hour, 3, "a", "b", "c")
+}
+
+// behindAKey reads items one at a time, each behind the one before it, although that is deleted.
+func behindAKey(t *testing.T, w *world) {
+	var want, got []string
+	for i := range 20 {
+		name := fmt.Sprint("same time ", i)
+		want = append(want, name)
+		w.put(t, w.item(time.Minute, name))
+	}
+	slices.Sort(want)
+	want = append(append([]string{"first"}, want...), "last")
+	w.put(t, w.item(1, "first"), w.item(time.Hour, "last"), w.item(2*time.Hour, "not due"))
+	var after delay.Key
+	for {
+		items, err := w.store.Due(t.Context(), after, w.Now.Add(time.Hour+1), 1)
+		if err != nil {
+			t.Fatalf("due: got %v, want no error", err)
+		}
+		if len(items) == 0 {
+			break
+		}
+		after, got = items[0].Key, append(got, items[0].Name)
+		if len(got)%2 == 0 {
+			w.delete(t, after)
+		}
+	}
+	if len(got) == len(want) {
+		slices.Sort(got[1 : len(got)-1]) // any order at the same time
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("names of the items, one after the other (-want +got):\n%s", diff)
+	}
+	w.wantDue(t, 2, 2, "first")
+	if items, err := w.store.Due(t.Context(), delay.Key{Due: w.Now.Add(time.Hour), Name: "z"}, w.Now.Add(time.Minute), 10); err != nil || len(items) != 0 {
+		t.Errorf("behind the last time: got %v (%v), want nothing", items, err)
+	}
+}
+
+func inParts(t *testing.T, w *world) {
+	const size, all = 300 << 10, 70
+	for i := range all {
+		x := w.item(time.Duration(i), fmt.Sprint(i))
+		x.Message.Body = strings.Repeat("x", size)
+		w.put(t, x)
+	}
+	first := w.due(t, time.Hour, 1000)
+	if most := delay.PageBytes/size + 1; len(first) > most || !delay.Full(first, 1000) {
+		t.Fatalf("got %d items of %d bytes, want at most %d, and that others are left", len(first), size, most)
+	}
+	rest, err := w.store.Due(t.Context(), first[len(first)-1].Key, w.Now.Add(time.Hour), 1000)
+	if err != nil || len(first)+len(rest) != all || delay.Full(rest, 1000) {
+		t.Errorf("got %d items and then %d (%v), want %d together", len(first), len(rest), err, all)
+	}
 }
 
 func dueOnTime(t *testing.T, w *world) {
@@ -291,7 +347,7 @@ func concurrent(t *testing.T, w *world) {
 func ended(t *testing.T, w *world) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.store.Due(ctx, w.Now, 1)
+	_, err := w.store.Due(ctx, delay.Key{}, w.Now, 1)
 	for call, err := range map[string]error{
 		"put": w.store.Put(ctx, []delay.Item{w.item(1, "a")}), "due": err, "delete": w.store.Delete(ctx, []delay.Key{w.item(1, "a").Key}),
 	} {

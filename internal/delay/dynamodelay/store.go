@@ -56,7 +56,10 @@ type Store struct {
 	table  string
 }
 
-var _ delay.Store = (*Store)(nil)
+var (
+	_ delay.Store   = (*Store)(nil)
+	_ delay.Limited = (*Store)(nil)
+)
 
 // New returns the store in the table of groups. It makes no call.
 func New(client Client, table string) *Store { return &Store{client, table} }
@@ -65,10 +68,12 @@ func New(client Client, table string) *Store { return &Store{client, table} }
 // the name, because a name may be longer than a sort key.
 func keyOf(k delay.Key) attributes {
 	hash := sha256.Sum256([]byte(k.Name))
-	return attributes{
-		attrPK: text(partition(int(hash[0]) % shards)),
-		attrSK: text(fmt.Sprintf("%020d#%s", delay.Ordinal(k.Due), hex.EncodeToString(hash[:]))),
-	}
+	return attributes{attrPK: text(partition(int(hash[0]) % shards)), attrSK: text(sortKey(k))}
+}
+
+func sortKey(k delay.Key) string {
+	hash := sha256.Sum256([]byte(k.Name))
+	return fmt.Sprintf("%020d#%s", delay.Ordinal(k.Due), hex.EncodeToString(hash[:]))
 }
 
 // partition returns the partition key of a shard. Those of groups have a # in them.
@@ -83,8 +88,8 @@ func (s *Store) Put(ctx context.Context, items []delay.Item) error {
 	for i := range items {
 		it := keyOf(items[i].Key)
 		content := items[i].AppendContent(nil)
-		if len(content)+len(items[i].Name) > maxItem {
-			return fmt.Errorf("put delayed messages: %d bytes: %w", len(content), delay.ErrTooLarge)
+		if err := fits(&items[i], content); err != nil {
+			return err
 		}
 		it[attrName], it[attrContent] = &types.AttributeValueMemberB{Value: []byte(items[i].Name)}, &types.AttributeValueMemberB{Value: content}
 		r := types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
@@ -103,6 +108,16 @@ func (s *Store) Put(ctx context.Context, items []delay.Item) error {
 	}
 	if err := s.write(ctx, requests); err != nil {
 		return fmt.Errorf("put delayed messages: %w", err)
+	}
+	return nil
+}
+
+// Fits implements [delay.Limited].
+func (s *Store) Fits(item *delay.Item) error { return fits(item, item.AppendContent(nil)) }
+
+func fits(item *delay.Item, content []byte) error {
+	if len(content)+len(item.Name) > maxItem {
+		return fmt.Errorf("put delayed messages: %d bytes: %w", len(content), delay.ErrTooLarge)
 	}
 	return nil
 }
@@ -159,24 +174,31 @@ func (s *Store) writePart(ctx context.Context, part []types.WriteRequest) error 
 }
 
 // Due implements [delay.Store]. It merges the shards.
-func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.Item, error) {
+func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
+	if after != (delay.Key{}) && !after.Due.Before(before) { // the clock was put back; DynamoDB refuses such a start
+		return nil, nil
+	}
 	readers := make([]*reader, shards)
 	page := int32(min(max(limit/shards+1, 10), 1000))
 	var g errgroup.Group
 	for i := range readers {
 		readers[i] = &reader{store: s, shard: i, before: before, page: page, more: true}
+		if after != (delay.Key{}) {
+			readers[i].start = attributes{attrPK: text(partition(i)), attrSK: text(sortKey(after))}
+		}
 		g.Go(func() error { return readers[i].fill(ctx) })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("read delayed messages: %w", err)
 	}
 	var out []delay.Item
-	for len(out) < limit {
+	for bytes := 0; len(out) < limit && bytes < delay.PageBytes; {
 		first := earliest(readers)
 		if first == nil {
 			break
 		}
-		out, first.items = append(out, first.items[0]), first.items[1:]
+		out, first.items = append(out, first.items[0].Item), first.items[1:]
+		bytes += out[len(out)-1].Message.Size()
 		if err := first.fill(ctx); err != nil {
 			return nil, fmt.Errorf("read delayed messages: %w", err)
 		}
@@ -192,11 +214,17 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 // earliest returns the reader with the earliest item, or nil if no reader has any.
 func earliest(readers []*reader) (first *reader) {
 	for _, r := range readers {
-		if len(r.items) > 0 && (first == nil || r.items[0].Before(first.items[0].Key)) {
+		if len(r.items) > 0 && (first == nil || r.items[0].sk < first.items[0].sk) {
 			first = r
 		}
 	}
 	return first
+}
+
+// A sorted item has its sort key.
+type sorted struct {
+	delay.Item
+	sk string
 }
 
 // A reader reads the items of one shard, page by page.
@@ -205,8 +233,8 @@ type reader struct {
 	shard  int
 	before time.Time
 	page   int32
-	items  []delay.Item
-	start  attributes
+	items  []sorted
+	start  attributes // exclusive
 	more   bool
 	// corrupt is the error of the first item that can't be decoded.
 	corrupt error
@@ -232,7 +260,7 @@ func (r *reader) fill(ctx context.Context) error {
 				r.corrupt = cmp.Or(r.corrupt, err)
 				continue
 			}
-			r.items = append(r.items, item)
+			r.items = append(r.items, sorted{item, sortKey(item.Key)})
 		}
 		r.start = out.LastEvaluatedKey
 		r.more = len(r.start) > 0

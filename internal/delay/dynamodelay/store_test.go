@@ -50,7 +50,12 @@ func TestTheLargestPromisedMessageIsStoredAndALargerOneIsAnError(t *testing.T) {
 	if err := s.Put(t.Context(), []delay.Item{item(2, "small", 1), item(3, "huge", 400<<10)}); !errors.Is(err, delay.ErrTooLarge) {
 		t.Errorf("400 KiB: got %v, want that it is too large", err)
 	}
-	got, err := s.Due(t.Context(), noon.Add(time.Hour), 10)
+	for size, fits := range map[int]bool{delay.SmallMessage: true, 400 << 10: false} {
+		if x := item(2, "x", size); errors.Is(s.Fits(&x), delay.ErrTooLarge) == fits {
+			t.Errorf("%d bytes: got %v, want the error of Put", size, s.Fits(&x))
+		}
+	}
+	got, err := s.Due(t.Context(), delay.Key{}, noon.Add(time.Hour), 10)
 	if err != nil || len(got) != 1 || len(got[0].Message.Body) != delay.SmallMessage {
 		t.Errorf("got %d items (%v), want the large one only", len(got), err)
 	}
@@ -105,7 +110,7 @@ func TestItemsThatAreLeftUnprocessedAreWrittenAgain(t *testing.T) {
 	if err := s.Put(t.Context(), []delay.Item{item(1, "a", 1), item(2, "b", 1), item(3, "c", 1), item(4, "d", 1)}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.Due(t.Context(), noon.Add(time.Hour), 10)
+	got, err := s.Due(t.Context(), delay.Key{}, noon.Add(time.Hour), 10)
 	if err != nil || len(got) != 4 || b.calls < 2 {
 		t.Errorf("got %d items after %d calls (%v), want 4 after several", len(got), b.calls, err)
 	}
@@ -122,7 +127,7 @@ func TestAnItemOfAnotherFormIsCorrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Due(t.Context(), noon, 10); !errors.Is(err, record.ErrCorrupt) {
+	if _, err := s.Due(t.Context(), delay.Key{}, noon, 10); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("got %v, want that the item is corrupt", err)
 	}
 }

@@ -43,14 +43,26 @@ func (s *Store) Put(ctx context.Context, items []delay.Item) error {
 }
 
 // Due implements [delay.Store].
-func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.Item, error) {
+func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	from := 0
+	if after != (delay.Key{}) {
+		at, found := s.find(after)
+		if from = at; found {
+			from++
+		}
+	}
 	n, _ := s.find(delay.Key{Due: before})
-	return slices.Clone(s.items[:min(n, limit)]), nil
+	to, bytes := from, 0
+	for to < n && to-from < limit && bytes < delay.PageBytes {
+		bytes += s.items[to].Message.Size()
+		to++
+	}
+	return slices.Clone(s.items[from:to]), nil
 }
 
 // Delete implements [delay.Store].

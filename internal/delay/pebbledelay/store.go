@@ -1,11 +1,13 @@
 package pebbledelay
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A Store implements [delay.Store].
@@ -28,6 +31,9 @@ type Store struct {
 	floor uint64
 	// lowest is the earliest time that was put since the scan under way began.
 	lowest uint64
+	// corrupt are the errors of the records that can't be read, by their keys. The floor passes
+	// them, so that they are read once; they are reported as long as they are there.
+	corrupt map[string]error
 }
 
 var (
@@ -38,7 +44,7 @@ var (
 // Open opens the store of a database. The database may have been opened to be read only: then only
 // Due and Stats may be called.
 func Open(db *pebble.DB) (*Store, error) {
-	s := &Store{db: db}
+	s := &Store{db: db, corrupt: map[string]error{}}
 	it, err := s.iterator(0, math.MaxUint64)
 	if err != nil {
 		return nil, fmt.Errorf("open delayed messages: %w", err)
@@ -118,6 +124,9 @@ func (s *Store) put(ctx context.Context, items []delay.Item) error {
 		return err
 	}
 	s.waiting += len(fresh) - there
+	for key := range fresh {
+		delete(s.corrupt, key)
+	}
 	return nil
 }
 
@@ -140,9 +149,12 @@ func (s *Store) count(keys map[string]bool) (n int, err error) {
 }
 
 // Due implements [delay.Store].
-func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.Item, error) {
+func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read delayed messages: %w", err)
+	}
+	if after != (delay.Key{}) {
+		return s.dueAfter(after, before, limit)
 	}
 	s.scanning.Lock()
 	defer s.scanning.Unlock()
@@ -166,25 +178,54 @@ func (s *Store) Due(ctx context.Context, before time.Time, limit int) ([]delay.I
 	if end > from {
 		s.floor = min(end, s.lowest)
 	}
-	if corrupt != nil {
-		return items, fmt.Errorf("read delayed messages: %w", corrupt)
-	}
-	return items, nil
+	maps.Copy(s.corrupt, corrupt)
+	return items, unreadable(s.corrupt)
 }
 
-// read returns the items that can be decoded, and the error of the first one that can't.
-func read(it *pebble.Iterator, limit int) (items []delay.Item, corrupt, err error) {
-	for it.First(); it.Valid() && len(items) < limit; it.Next() {
+// unreadable returns an error that names the earliest of the records that can't be read, or nil if
+// there are none.
+func unreadable(corrupt map[string]error) error {
+	if len(corrupt) == 0 {
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(corrupt)))
+	return fmt.Errorf("read delayed messages: %d can't be read: %w", len(corrupt), corrupt[first])
+}
+
+// dueAfter returns the items that come after a key. It leaves the floor as it is.
+func (s *Store) dueAfter(after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
+	first, end := append(keyOf(after), 0), timeKey(nil, delay.Ordinal(before)) // the next key is longer by a zero
+	if bytes.Compare(first, end) >= 0 {
+		return nil, nil
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: first, UpperBound: end})
+	if err != nil {
+		return nil, fmt.Errorf("read delayed messages: %w", err)
+	}
+	items, corrupt, err := read(it, limit)
+	if err := errors.Join(err, it.Close()); err != nil {
+		return nil, fmt.Errorf("read delayed messages: %w", err)
+	}
+	return items, unreadable(corrupt)
+}
+
+// read returns the items that can be decoded, and the errors of those that can't, by their keys.
+func read(it *pebble.Iterator, limit int) (items []delay.Item, corrupt map[string]error, err error) {
+	bytes := 0
+	for it.First(); it.Valid() && len(items) < limit && bytes < delay.PageBytes; it.Next() {
 		data, err := it.ValueAndErr()
 		if err != nil {
 			return nil, nil, fmt.Errorf("record %q: %w", it.Key(), err)
 		}
 		item, err := decode(it.Key(), data)
 		if err != nil {
-			corrupt = cmp.Or(corrupt, fmt.Errorf("record %q: %w", it.Key(), err))
+			if corrupt == nil {
+				corrupt = map[string]error{}
+			}
+			corrupt[string(it.Key())] = fmt.Errorf("record %q: %w", it.Key(), err)
 			continue
 		}
-		items = append(items, item)
+		items, bytes = append(items, item), bytes+item.Message.Size()
 	}
 	return items, corrupt, it.Error()
 }
@@ -214,17 +255,23 @@ func (s *Store) Delete(ctx context.Context, keys []delay.Key) error {
 		return fmt.Errorf("delete delayed messages: %w", err)
 	}
 	s.waiting -= there
+	for key := range gone {
+		delete(s.corrupt, key)
+	}
 	return nil
 }
 
-// Stats implements [delay.Counter].
+// Stats implements [delay.Counter]. It counts records that can't be read, too.
 func (s *Store) Stats(ctx context.Context) (delay.Stats, error) {
-	first, err := s.Due(ctx, delay.OfOrdinal(math.MaxUint64), 1)
+	first, err := s.Due(ctx, delay.Key{}, delay.OfOrdinal(math.MaxUint64), 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := delay.Stats{Waiting: s.waiting}
 	if len(first) > 0 {
 		out.Next = first[0].Due
+	}
+	if errors.Is(err, record.ErrCorrupt) {
+		err = nil
 	}
 	return out, err
 }

@@ -55,7 +55,7 @@ func put(t *testing.T, s delay.Store, items ...delay.Item) {
 
 func names(t *testing.T, s delay.Store) (out []string) {
 	t.Helper()
-	items, err := s.Due(t.Context(), noon.Add(record.MaxDelay), 100)
+	items, err := s.Due(t.Context(), delay.Key{}, noon.Add(record.MaxDelay), 100)
 	if err != nil {
 		t.Fatalf("due: got %v, want no error", err)
 	}
@@ -120,10 +120,20 @@ func TestARecordWithAnotherContentIsCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s, item(2, "behind"))
-	got, err := s.Due(t.Context(), noon.Add(time.Hour), 1)
+	got, err := s.Due(t.Context(), delay.Key{}, noon.Add(time.Hour), 1)
 	if !errors.Is(err, record.ErrCorrupt) || len(got) != 1 || got[0].Name != "behind" {
 		t.Errorf("due: got %v and %v, want the item behind the corrupt one, and its error", got, err)
 	}
 	put(t, s, item(3, "later"))
-	want(t, s, "after the corrupt record was reported", "behind", "later")
+	if got, err := s.Stats(t.Context()); err != nil || got.Waiting != 3 || !got.Next.Equal(noon.Add(2)) {
+		t.Errorf("stats: got %+v (%v), want 3 items, the corrupt one included, and the next one is behind it", got, err)
+	}
+	for range 2 { // it was reported before, to a caller that may have ignored it
+		got, err := s.Due(t.Context(), delay.Key{}, noon.Add(time.Hour), 10)
+		if !errors.Is(err, record.ErrCorrupt) || len(got) != 2 || got[1].Name != "later" {
+			t.Errorf("due: got %v and %v, want both items, and the error of the corrupt one", got, err)
+		}
+	}
+	put(t, s, item(1, "a"))
+	want(t, s, "after the corrupt record was replaced", "a", "behind", "later")
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -78,5 +80,60 @@ func TestDelayedEffectsReachDestinationsOfEachKindOnceAlsoThoseOfAStatelessHandl
 				t.Errorf("the webhook got %d calls with %v, want one for each of %v", calls, hooked, want)
 			}
 		})
+	}
+}
+
+// The other system is restarted between its messages, and the sender before the later ones are due.
+func TestDelayedEffectsReachAnotherSystemOnceThoughBothAreRestarted(t *testing.T) {
+	t.Parallel()
+	there := &place{t: t, dir: t.TempDir(), config: "name: there\nstreams: {copies: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+	peer := there.start()
+	var behind http.Handler
+	var mu sync.Mutex
+	forward := func(address string) {
+		mu.Lock()
+		defer mu.Unlock()
+		behind = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	}
+	forward(peer.address)
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // the address of there
+		mu.Lock()
+		h := behind
+		mu.Unlock()
+		h.ServeHTTP(w, r)
+	}))
+	defer door.Close()
+	here := &place{t: t, dir: t.TempDir(), config: "name: here\nstreams: {orders: {}}\ndestinations: {there: {once: \"" + door.URL + "\", stream: copies, retry: {max: 200ms}}}\n"}
+	orders := system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+		for _, after := range []time.Duration{2 * time.Second, 0, time.Second} {
+			e := record.Effect{To: []string{"there"}, ContentType: "text/plain", Body: []byte(m.ID + " after " + after.String())}
+			if err := a.SendAfter(e, after); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}}
+	r := here.start(orders)
+	r.send(t, client.Message{Stream: "orders", Key: "a", Group: "g"})
+	there.awaitLines(t, 1)
+	peer.stop()
+	r.send(t, client.Message{Stream: "orders", Key: "b", Group: "g"})
+	r.stop()
+	r = here.start(orders)
+	peer = there.start()
+	forward(peer.address)
+	there.awaitLines(t, 6)
+	r.idle(t)
+	r.stop()
+	peer.idle(t)
+	peer.stop()
+	var got []string
+	for _, l := range there.lines() {
+		text, _ := l.Body.(string)
+		got = append(got, text)
+	}
+	slices.Sort(got)
+	if want := []string{"a after 0s", "a after 1s", "a after 2s", "b after 0s", "b after 1s", "b after 2s"}; !slices.Equal(got, want) {
+		t.Errorf("the other system forwarded %q, want %q, each once", got, want)
 	}
 }

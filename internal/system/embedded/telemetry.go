@@ -75,8 +75,8 @@ func (s *System) depths() (all []scrape.Depth) {
 	return all
 }
 
-// notDue returns how many delayed messages wait, and when the earliest one is due. If they can't be
-// read, the keeper logs that.
+// notDue returns how many delayed messages wait, and when the earliest one is due. If some can't
+// be read, the keeper logs that.
 func (s *System) notDue() (waiting int, next time.Time) {
 	st, _ := s.queues.delayed.Stats(context.Background())
 	return st.Waiting, st.Next

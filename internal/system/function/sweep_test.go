@@ -258,7 +258,7 @@ destinations:
 	if !got["in SQS"] || !got["soon"] || len(got) != 2 {
 		t.Errorf("SQS has delivered %v, want the messages in SQS and soon", got)
 	}
-	left, err := clients.delays(settings).Due(t.Context(), start.Add(record.MaxDelay), 10)
+	left, err := clients.delays(settings).Due(t.Context(), delay.Key{}, start.Add(record.MaxDelay), 10)
 	if err != nil || len(left) != 1 || !left[0].Due.Equal(start.Add(30*24*time.Hour)) {
 		t.Errorf("%+v wait (%v), want the message of next month", left, err)
 	}

@@ -135,7 +135,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, errors.Join(err, p.Discard())
 	}
 	p.Engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, Blobs: cfg.Blobs,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, CheckDelay: p.Queues.CheckDelay, Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Appended: cfg.Appended, Random: cfg.Random, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true,
 	})

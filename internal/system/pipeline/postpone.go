@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -112,11 +113,47 @@ func (q *Queues) Delay(ctx context.Context, delayed []record.Delayed) error {
 	return record.Each(errs)
 }
 
+// certain is a size of the content of effects and timers that every store and queue can hold,
+// however it is written.
+const certain = 32 << 10
+
+// CheckDelay returns an error if the message or effect is too large to wait for its time. See
+// [dedup.Config].
+func (q *Queues) CheckDelay(d *record.Delayed) error {
+	m := &d.Message
+	if d.Delivery != nil {
+		f := &d.Delivery.Effect
+		m = &record.Message{ContentType: f.ContentType, Headers: f.Headers, Body: f.Body}
+	}
+	if m.Size() <= certain {
+		return nil
+	}
+	item := delayedItem(d)
+	to := q.named(item.Queue)
+	item.Message.Group, item.Message.DedupID = "", "" // as in postpone
+	if err := valid(to, &item.Message); err != nil {
+		return err
+	}
+	store, ok := q.ports.Delays.Store.(delay.Limited)
+	if !ok || item.Due.Sub(q.now()) <= q.ports.Delays.Horizon {
+		return nil
+	}
+	if err := store.Fits(&item); err != nil {
+		return errWaitsLong
+	}
+	return nil
+}
+
+// errWaitsLong says what fits for certain: the largest item is 390 KiB, and base64 takes a quarter.
+var errWaitsLong = errors.New("too large to wait for more than 15 minutes: 280 KiB with its headers fit; send a reference to the content")
+
 // delayedItem returns an effect, or the message of a timer, as one that waits. Both go to standard
 // queues: they have no order among other effects and messages of their group.
 func delayedItem(d *record.Delayed) delay.Item {
 	name := sha256.Sum256([]byte(d.Identity()))
 	if d.Delivery != nil {
+		// after a group was forgotten or dropped, its numbers and so the identities begin again
+		name = sha256.Sum256([]byte(d.Identity() + "@" + strconv.FormatUint(d.Delivery.Incarnation, 10)))
 		return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "e" + string(name[:nameBytes])}, Queue: delayedPublish, Message: wire.ToRedelivery(d.To, *d.Delivery)}
 	}
 	m := d.Message

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/delay/memdelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
 )
 
 func (w *world) delayed(store delay.Store, horizon time.Duration) *Queues {
@@ -82,7 +84,7 @@ func TestAQueueThatDelaysKeepsMessagesUpToItsHorizonInTheStandardQueue(t *testin
 	q := w.delayed(store, 15*time.Minute)
 	mustEnqueue(t, q, delayedBy(w, 1500*time.Millisecond, "soon"), delayedBy(w, 15*time.Minute, "horizon"), delayedBy(w, 15*time.Minute+1, "beyond"))
 	w.want(map[string][]string{"ingress": {"soon", "horizon"}})
-	items, err := store.Due(t.Context(), w.now.Add(time.Hour), 10)
+	items, err := store.Due(t.Context(), delay.Key{}, w.now.Add(time.Hour), 10)
 	if err != nil || len(items) != 1 || items[0].Queue != "ingress" || items[0].Message.Body != "beyond" || items[0].Message.Group != "" {
 		t.Errorf("got %+v (%v), want the message beyond, for the standard queue", items, err)
 	}
@@ -106,6 +108,53 @@ func (s small) Put(ctx context.Context, items []delay.Item) error {
 		}
 	}
 	return s.Store.Put(ctx, items)
+}
+
+func (s small) Fits(item *delay.Item) error {
+	if item.Message.Size() > 100_000 {
+		return fmt.Errorf("put: %w", delay.ErrTooLarge)
+	}
+	return nil
+}
+
+// If they were committed, each would become a dead letter, and the record would keep the timer.
+func TestAHandlerThatDelaysTooMuchFails(t *testing.T) {
+	for name, run := range map[string]func(a *record.Attempt, after time.Duration, body []byte) error{
+		"timer": func(a *record.Attempt, after time.Duration, body []byte) error {
+			return a.SetTimer("later", after, record.Effect{Body: body})
+		},
+		"effect": func(a *record.Attempt, after time.Duration, body []byte) error {
+			return a.SendAfter(record.Effect{To: []string{"shop"}, Body: body}, after)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ports := w.ports()
+			ports.Delays = Delays{Store: small{memdelay.New()}, Horizon: 15 * time.Minute}
+			orders := system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+				after := time.Hour
+				if strings.HasPrefix(m.ID, "soon") {
+					after = time.Minute
+				}
+				return run(a, after, m.Body)
+			}}}
+			p, err := New(Config{
+				Config: parsed(t, "streams: {orders: {}}\ndestinations: {shop: {file: shop.jsonl}}"), Declared: []system.Stream{orders}, Store: memstore.New(w.clock), Ports: ports,
+				Open: opener(&ledger{}), Now: w.clock,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for id, size := range map[string]int{"fits": 60_000, "soon": 200_000, "too large": 100_000} {
+				m := message("orders", id, id)
+				m.Body = make([]byte, size)
+				err := p.Engine.Process(t.Context(), []record.Message{m})[0].Err
+				if failed := err != nil && strings.Contains(err.Error(), "too large to wait"); failed != (id == "too large") {
+					t.Errorf("%s: got %v, want an error only if it is too large", id, err)
+				}
+			}
+		})
+	}
 }
 
 func TestAMessageThatIsTooLargeToWaitFailsAlone(t *testing.T) {
@@ -144,6 +193,23 @@ func TestEffectsAndTimersWaitInTheStoreAndThenReachTheirQueues(t *testing.T) {
 		t.Errorf("moved %d (%v), want the timer and two effects", moved, err)
 	}
 	w.want(map[string][]string{"ingress": {"timer"}, "publish": {"effect", "effect"}, "dead-publish": {"effect"}})
+}
+
+// An effect that is delayed for longer than its group is remembered may be due at the same time as
+// one of the next group with that name, for example at the end of the year.
+func TestEffectsOfTwoIncarnationsOfAGroupThatAreDueTogetherBothArrive(t *testing.T) {
+	w, store := newWorld(t), memdelay.New()
+	q := w.delayed(store, 0)
+	for _, incarnation := range []uint64{1, 2, 1} {
+		if err := q.Delay(t.Context(), []record.Delayed{{NotBefore: w.now.Add(time.Hour), To: "shop", Delivery: &record.Delivery{
+			Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1, Incarnation: incarnation, Effect: record.Effect{To: []string{"shop"}},
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := store.Stats(t.Context()); err != nil || got.Waiting != 2 {
+		t.Errorf("%d effects wait (%v), want one of each incarnation", got.Waiting, err)
+	}
 }
 
 func TestASystemWithoutAStoreOfDelaysRefusesADelayedMessage(t *testing.T) {
