@@ -81,9 +81,9 @@ func (h Handler) WithDefaults() Handler {
 // HandlerNames returns the names of the streams with a configured handler, sorted.
 func (c *Config) HandlerNames() []string { return slices.Sorted(maps.Keys(c.Handlers)) }
 
-// CheckHandlers returns an error for each handler that is of none of the kinds that a system can
+// CheckHandlerKinds returns an error for each handler that is of none of the kinds that a system can
 // call.
-func (c *Config) CheckHandlers(system string, kinds ...HandlerKind) error {
+func (c *Config) CheckHandlerKinds(system string, kinds ...HandlerKind) error {
 	var errs []error
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name]

@@ -63,7 +63,7 @@ func Of(d config.Destination, environment map[string]string) ([]Permission, erro
 // to a URL. The error names each handler that a deployed system can't use.
 func ForHandlers(c *config.Config, environment map[string]string) ([]Permission, error) {
 	var out []Permission
-	errs := []error{c.CheckHandlers("a deployed system", config.HandlerURL, config.HandlerLambda)}
+	errs := []error{c.CheckHandlerKinds("a deployed system", config.HandlerURL, config.HandlerLambda)}
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name]
 		switch h.Kind() {
