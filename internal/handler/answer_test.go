@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -148,5 +149,17 @@ func TestAReplacementCharacterThatIsWrittenIsNoError(t *testing.T) {
 		if _, err := handler.DecodeAnswer([]byte(effect(`{"to":"`+name+`"}`)), []string{"a"}); err != nil {
 			t.Errorf("%s: %v; want no error", name, err)
 		}
+	}
+}
+
+func TestNumbersInTheStateOfAnAnswerAreThoseOfTheNextRequest(t *testing.T) {
+	const state = `{"n":123456789012345678901234567890,"x":1e400,"y":1.10}`
+	a, err := handler.DecodeAnswer([]byte(`{"state":`+state+`,"messages":[{"id":"a"}]}`), []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := handler.Request{State: a.State, Messages: []handler.Message{{ID: "b"}}}
+	if text, _, err := r.Encode(); err != nil || !bytes.Contains(text, []byte(`"state":`+state+`,`)) {
+		t.Errorf("got %s and %v, want the state %s", text, err, state)
 	}
 }
