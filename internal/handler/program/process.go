@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/effectively-once/once/internal/handler"
@@ -108,11 +109,8 @@ func (p *process) unusable() string {
 func (p *process) exchange(request []byte, timeout time.Duration) ([]byte, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	go func() { // the process may not read while it writes
-		if _, err := p.in.Write(request); err == nil { // otherwise the process has ended
-			_, _ = p.in.Write([]byte{'\n'})
-		}
-	}()
+	line := append(slices.Clip(request), '\n') // one write: a process may answer before it has read all
+	go func() { _, _ = p.in.Write(line) }()    // it may not read while it writes, or has ended
 	select {
 	case line, ok := <-p.lines:
 		if ok {
