@@ -43,7 +43,8 @@ func rate(of string) func(round) float64 { return func(r round) float64 { return
 
 func cpuOf(of string) func(round) float64 { return func(r round) float64 { return r[of].CPU } }
 
-// cpuBeside is the CPU time of a message of a subject, divided by that of another in the same round.
+// cpuBeside is the CPU time of a message of a subject, divided by that of another in the same
+// round.
 func cpuBeside(of, other string) func(round) float64 {
 	return func(r round) float64 { return r[of].CPU / r[other].CPU }
 }

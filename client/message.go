@@ -43,8 +43,8 @@ type Message struct {
 	// Without a body, the message ends the log and does nothing else.
 	End bool
 	// NotBefore delays the message: it is processed at this time or later. It is at most 365 days
-	// ahead, and not for numbered streams and streams with pools. A zero time, and one that is over,
-	// are no delay. A delayed message has no reply to wait for: Wait must be 0.
+	// ahead, and not for numbered streams and streams with pools. A zero time, and one that is
+	// over, are no delay. A delayed message has no reply to wait for: Wait must be 0.
 	NotBefore time.Time
 	// ContentType is the media type of the body. Defaults to none.
 	ContentType string

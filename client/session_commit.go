@@ -28,9 +28,9 @@ type Effect struct {
 	To string `json:"to"`
 	// Group is the group of the effect; its meaning depends on the destination.
 	Group string `json:"group,omitempty"`
-	// After delays the effect: it is sent so long after the commit, at most 365 days. Defaults to 0,
-	// which is at once. A delayed effect has no order,
-	// and a destination that is ordered by numbers takes none.
+	// After delays the effect: it is sent so long after the commit, at most 365 days. Defaults to
+	// 0, which is at once. A delayed effect has no order, and a destination that is ordered by
+	// numbers takes none.
 	After       time.Duration     `json:"-"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
@@ -99,8 +99,9 @@ var ErrUnknownFail = errors.New("the outcome of a fail is unknown")
 // write. It renews the lease.
 //
 // It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired], [Restored] or [Ahead].
-// After an [*UnacknowledgedError], and after a [*Problem] that is ambiguous, the outcome is unknown.
-// Call Commit again: it repeats the same commit first, which has no further effect if it was applied.
+// After an [*UnacknowledgedError], and after a [*Problem] that is ambiguous, the outcome is
+// unknown. Call Commit again: it repeats the same commit first, which has no further effect if it
+// was applied.
 func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error {
 	if s.failing != nil {
 		return fmt.Errorf("commit: %w", ErrUnknownFail)

@@ -15,8 +15,8 @@ const (
 	spoolName    = "messages" // the file of a sender
 	spoolLock    = "lock"
 	spoolVersion = 1
-	// spoolSlack is how many bytes of acknowledged messages a file has at most before it is replaced by
-	// a new file without them. It is then also larger than the rest.
+	// spoolSlack is how many bytes of acknowledged messages a file has at most before it is
+	// replaced by a new file without them. It is then also larger than the rest.
 	spoolSlack = 1 << 20
 )
 
@@ -64,7 +64,8 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 
 func (s *fileSpool) path() string { return filepath.Join(s.folder, spoolName) }
 
-// load reads the file, cuts off a line that a crash has left unfinished, and opens it for appending.
+// load reads the file, cuts off a line that a crash has left unfinished, and opens it for
+// appending.
 func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	content, err := os.ReadFile(s.path())
 	if errors.Is(err, os.ErrNotExist) {

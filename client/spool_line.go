@@ -111,8 +111,9 @@ func torn(rest []byte) bool {
 const sector = 512
 
 // lostPower reports whether a power failure has left the line at an offset unreadable, which has an
-// end. Lines that were not synced may reach the disk in any order, so a part of them can be missing,
-// and be read as zeros, while later lines are there. No message was sent that was not synced.
+// end. Lines that were not synced may reach the disk in any order, so a part of them can be
+// missing, and be read as zeros, while later lines are there. No message was sent that was not
+// synced.
 //
 // If a later line says that the message which should be at the offset was durable or acknowledged,
 // the file is damaged. Damage that turns whole sectors into zeros is not recognised if it is in the
@@ -131,8 +132,8 @@ func lostPower(content []byte, at int64, number uint64) bool {
 	return true
 }
 
-// unwritten reports whether a part of a file has zeros up to the end of a sector, from its beginning
-// or from that of a sector on.
+// unwritten reports whether a part of a file has zeros up to the end of a sector, from its
+// beginning or from that of a sector on.
 func unwritten(content []byte, from, to int) bool {
 	for begin := from; begin < to; begin = (begin/sector + 1) * sector {
 		end := min((begin/sector+1)*sector, len(content))

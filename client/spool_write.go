@@ -114,8 +114,9 @@ func (s *fileSpool) keepFrom() int64 {
 	return s.starts[0]
 }
 
-// replace replaces the file with a new one that has only the messages that are not acknowledged. The
-// new file gets the name when it is durable. After an error before that, the old one is still in use.
+// replace replaces the file with a new one that has only the messages that are not acknowledged.
+// The new file gets the name when it is durable. After an error before that, the old one is still
+// in use.
 func (s *fileSpool) replace(old *os.File) error {
 	if s.err != nil {
 		return s.err

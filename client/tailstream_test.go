@@ -188,7 +188,8 @@ func TestATailOfAStreamFromNowHasOnlyWhatIsNew(t *testing.T) {
 	})
 }
 
-// TestAGroupThatTheServerHasLostEntriesOfIsSetAside restores one of three groups from an older copy.
+// TestAGroupThatTheServerHasLostEntriesOfIsSetAside restores one of three groups from an older
+// copy.
 func TestAGroupThatTheServerHasLostEntriesOfIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &logServer{ends: map[string]uint64{"a": 2, "b": 1, "c": 1}, hidden: true}
@@ -203,7 +204,8 @@ func TestAGroupThatTheServerHasLostEntriesOfIsSetAside(t *testing.T) {
 				t.Fatalf("%+v, %v", e, err)
 			}
 		}
-		// all groups are listed again meanwhile, and the log is longer than the offset, with other entries
+		// all groups are listed again meanwhile, and the log is longer than the offset, with other
+		// entries
 		s.ends["a"], s.ends["c"] = 7, 2
 		if e, err := tail.Next(t.Context()); err != nil || e.Group != "c" || e.Number != 2 {
 			t.Fatalf("%+v, %v", e, err)

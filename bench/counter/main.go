@@ -14,11 +14,11 @@
 //
 // # Rules
 //
-// A client repeats a request until it is answered with 204. It names its requests by keys, which the
-// web server of the SQL Pub/Sub ignores, as in the original: it has no use for them.
+// A client repeats a request until it is answered with 204. It names its requests by keys, which
+// the web server of the SQL Pub/Sub ignores, as in the original: it has no use for them.
 //
-// The processes are the web server, the worker, PostgreSQL, and for this project the once server. In
-// turn one of them is killed with SIGKILL and started again, while requests are under way.
+// The processes are the web server, the worker, PostgreSQL, and for this project the once server.
+// In turn one of them is killed with SIGKILL and started again, while requests are under way.
 package main
 
 import (

@@ -37,8 +37,8 @@ const (
 	pause = 10 * time.Millisecond // between tries
 )
 
-// A place says where the parts of a trial are: the URLs of the database and of the once server, which
-// is empty for the SQL Pub/Sub.
+// A place says where the parts of a trial are: the URLs of the database and of the once server,
+// which is empty for the SQL Pub/Sub.
 type place struct{ database, server string }
 
 // newPublisher returns the publisher of the web server.

@@ -20,8 +20,8 @@ type visit struct {
 	Counter string `json:"counter"`
 }
 
-// web is the web server: it publishes a message for each request. Its arguments are its address, and
-// the URLs of the database and of the once server.
+// web is the web server: it publishes a message for each request. Its arguments are its address,
+// and the URLs of the database and of the once server.
 func web(ctx context.Context, args []string) error {
 	p := place{args[1], args[2]}
 	db, err := stdsql.Open("pgx", p.database)

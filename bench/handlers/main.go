@@ -1,6 +1,6 @@
-// Command handlers measures a handler over loopback HTTP: messages that the embedded system gives to
-// a handler behind a URL, beside bare POSTs of the same document to the same server, and beside the
-// same messages with the handler in Go. The handler answers immediately.
+// Command handlers measures a handler over loopback HTTP: messages that the embedded system gives
+// to a handler behind a URL, beside bare POSTs of the same document to the same server, and beside
+// the same messages with the handler in Go. The handler answers immediately.
 //
 // A call of the engine counts when its commit is on disk. That is the way of a message that is
 // processed without the queue, from its acceptance on. The second table is the way through the
@@ -198,8 +198,8 @@ func spread(rounds []round, digits int, of func(round) float64) string {
 	return text(s.Median) + " (" + text(s.Low) + "–" + text(s.High) + ")"
 }
 
-// hammer calls do from several goroutines for a time. do gets the caller and the number of its call,
-// and returns how many messages it processed.
+// hammer calls do from several goroutines for a time. do gets the caller and the number of its
+// call, and returns how many messages it processed.
 func hammer(ctx context.Context, callers int, d time.Duration, do func(ctx context.Context, caller, i int) (int, error)) (int, error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]

@@ -151,8 +151,8 @@ func (b *bench) read(format string, entries int) error {
 	return nil
 }
 
-// readOnce reads the whole log. It asks for the next page as soon as the headers of a page have told
-// it where that begins.
+// readOnce reads the whole log. It asks for the next page as soon as the headers of a page have
+// told it where that begins.
 func (b *bench) readOnce(format string) (entries, size int, err error) {
 	var buffer bytes.Buffer
 	for page := b.page(format, ""); ; {

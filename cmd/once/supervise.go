@@ -84,9 +84,9 @@ func (v *supervisor) watchdog() (times <-chan time.Time, stop func()) {
 	return tick.C, tick.Stop
 }
 
-// reload makes the server work by the configuration as it is now. If it can't, it reads the keys and
-// certificates again where the old configuration says they are: a key that an operator has removed
-// must not stay valid because of a mistake elsewhere.
+// reload makes the server work by the configuration as it is now. If it can't, it reads the keys
+// and certificates again where the old configuration says they are: a key that an operator has
+// removed must not stay valid because of a mistake elsewhere.
 func (v *supervisor) reload(ctx context.Context, s running) {
 	v.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	status := "configuration reloaded"

@@ -53,11 +53,11 @@ type Store interface {
 	// large for the store is an error that wraps [ErrTooLarge], and then none is stored.
 	Put(ctx context.Context, items []Item) error
 	// Due returns up to limit items that are due before a time, the earliest first, and those that
-	// are due at the same time in an order of the store's own. It returns fewer only if there are no
-	// more, or if their messages have [PageBytes] or more: see [Full]. If after is not zero, it returns those that come after the item with that key, whether
-	// or not the item is still there. The limit is at least 1. Corrupt items are left out, so that
-	// one of them does not keep all others waiting: then the error wraps record.ErrCorrupt, and the
-	// other items are valid.
+	// are due at the same time in an order of the store's own. It returns fewer only if there are
+	// no more, or if their messages have [PageBytes] or more: see [Full]. If after is not zero, it
+	// returns those that come after the item with that key, whether or not the item is still there.
+	// The limit is at least 1. Corrupt items are left out, so that one of them does not keep all
+	// others waiting: then the error wraps record.ErrCorrupt, and the other items are valid.
 	Due(ctx context.Context, after Key, before time.Time, limit int) ([]Item, error)
 	// Delete deletes items. Missing ones are ignored.
 	Delete(ctx context.Context, keys []Key) error

@@ -175,7 +175,7 @@ func (s *Store) writePart(ctx context.Context, part []types.WriteRequest) error 
 
 // Due implements [delay.Store]. It merges the shards.
 func (s *Store) Due(ctx context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
-	if after != (delay.Key{}) && !after.Due.Before(before) { // the clock was put back; DynamoDB refuses such a start
+	if after != (delay.Key{}) && !after.Due.Before(before) { // DynamoDB refuses such a start
 		return nil, nil
 	}
 	readers := make([]*reader, shards)

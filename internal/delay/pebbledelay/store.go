@@ -194,7 +194,7 @@ func unreadable(corrupt map[string]error) error {
 
 // dueAfter returns the items that come after a key. It leaves the floor as it is.
 func (s *Store) dueAfter(after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
-	first, end := append(keyOf(after), 0), timeKey(nil, delay.Ordinal(before)) // the next key is longer by a zero
+	first, end := append(keyOf(after), 0), timeKey(nil, delay.Ordinal(before))
 	if bytes.Compare(first, end) >= 0 {
 		return nil, nil
 	}

@@ -109,8 +109,9 @@ func (p *process) unusable() string {
 func (p *process) exchange(request []byte, timeout time.Duration) ([]byte, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	line := append(slices.Clip(request), '\n') // one write: a process may answer before it has read all
-	go func() { _, _ = p.in.Write(line) }()    // it may not read while it writes, or has ended
+	// One write, because a process may answer before it has read all of it.
+	line := append(slices.Clip(request), '\n')
+	go func() { _, _ = p.in.Write(line) }() // it may not read while it writes, or has ended
 	select {
 	case line, ok := <-p.lines:
 		if ok {

@@ -23,7 +23,7 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	if err != nil {
 		return admin.Stats{}, err
 	}
-	if stats.NotDue = waiting.Waiting; !waiting.Next.IsZero() { // it is zero if no message can be read
+	if stats.NotDue = waiting.Waiting; !waiting.Next.IsZero() { // zero if none can be read
 		stats.NextDue = &waiting.Next
 	}
 	return stats.Total(), nil

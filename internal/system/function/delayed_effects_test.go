@@ -160,7 +160,7 @@ func (x *later) collect(got map[string]string) {
 				x.must(json.Unmarshal([]byte(d.Body), &event))
 				id, body = event.Detail.Identity, string(event.Detail.Body)
 			}
-			if before, copied := got[id]; copied && (before != body || to == "jobs") { // that queue drops copies
+			if before, copied := got[id]; copied && (before != body || to == "jobs") {
 				x.t.Errorf("%s has arrived with %s and %s, want one", id, before, body)
 			}
 			got[id] = body
@@ -180,7 +180,7 @@ func TestDelayedEffectsReachEachDestinationOfAWSUnderOneIdentityThoughFunctionsD
 	if err := x.open(Publish, x.dying(&dies)).pipeline.Engine.Publish(t.Context(), []record.GroupKey{key})[0]; err == nil {
 		t.Fatal("the function that dies has published, want an error: the effects stay pending")
 	}
-	x.must(process.pipeline.Queues.Trigger(t.Context(), []record.GroupKey{key}, 0)) // SQS delivers the trigger again
+	x.must(process.pipeline.Queues.Trigger(t.Context(), []record.GroupKey{key}, 0)) // once more
 	s := x.open(Publish, x.clients)
 	want, got := map[string]string{}, map[string]string{}
 	for i, to := range []string{"jobs", "news", "bus"} {
