@@ -12,6 +12,8 @@ import (
 // An Answer is the result of a handler for one message or several. It is committed as a whole or
 // not at all: its state is that after its last message.
 type Answer struct {
+	// Attempt is that of the request, if the handler repeats it.
+	Attempt string
 	// SetState says that State replaces the state of the group. An empty State clears it.
 	SetState bool
 	State    []byte
@@ -41,11 +43,14 @@ func DecodeAnswer(data []byte, ids []string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := v.object("state", "messages")
+	o, err := v.object("state", "messages", "attempt")
 	if err != nil {
 		return nil, err
 	}
 	a := &Answer{SetState: o.has("state")}
+	if a.Attempt, err = o.text("attempt"); err != nil {
+		return nil, err
+	}
 	if a.SetState {
 		a.State = decodeState(o.members["state"])
 	}
@@ -67,6 +72,34 @@ func DecodeAnswer(data []byte, ids []string) (*Answer, error) {
 		}
 	}
 	return a, nil
+}
+
+// decodeAnswer is [DecodeAnswer] for the request of an attempt: an answer that names another one is
+// refused.
+func decodeAnswer(data []byte, attempt string, ids []string) (*Answer, error) {
+	a, err := DecodeAnswer(data, ids)
+	if err == nil && a.Attempt != "" && a.Attempt != attempt {
+		return nil, wrong("attempt", "must be %.100q, as in the request: this answers another request", attempt)
+	}
+	return a, err
+}
+
+// CheckAnswer returns why an answer is refused for an encoded request, or nil. A request without
+// messages has no answer to check.
+func CheckAnswer(request, answer []byte) error {
+	var r struct {
+		Attempt  string
+		Messages []struct{ ID string }
+	}
+	if err := json.Unmarshal(request, &r); err != nil || len(r.Messages) == 0 {
+		return nil //nolint:nilerr // a request that is none
+	}
+	ids := make([]string, len(r.Messages))
+	for i := range r.Messages {
+		ids[i] = r.Messages[i].ID
+	}
+	_, err := decodeAnswer(answer, r.Attempt, ids)
+	return err
 }
 
 // decodeState returns the bytes to store for a state: none for null.

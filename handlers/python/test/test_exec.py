@@ -45,6 +45,7 @@ class TestExec(unittest.TestCase):
         for form in FORMS:
             answers, _, code = run(form, lines)
             self.assertEqual([a["state"] for a in answers], [2, 3, 4], form)
+            self.assertEqual([a["attempt"] for a in answers], [request(0)["attempt"]] * 3)
             self.assertEqual(code, 0)
             pids = {a["messages"][0]["reply"]["body"]["pid"] for a in answers}
             self.assertEqual(len(pids), 1, "one process answers all requests")

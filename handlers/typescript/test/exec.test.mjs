@@ -19,6 +19,7 @@ const lines = (...calls) => calls.map((c) => JSON.stringify(c) + "\n").join("");
 test("each line is answered by one line, in order, and nothing else is on standard output", async () => {
   const { code, answers, log } = await play(lines(...[2, 1, 20, 3].map((body) => call(body, { body }))));
   assert.equal(code, 0, log);
+  assert.deepEqual(answers.map((a) => a.attempt), Array(4).fill(call(1).attempt));
   assert.deepEqual(answers.map((a) => [a.state, a.messages[0].reply.body.length]), [[3, 2], [2, 1], [21, 20], [4, 3]]);
   for (const text of ["begun", "handling m-1", '{"messages":[]}', "┌", "ended"]) assert.ok(log.includes(text), `standard error must have ${text}, has ${log}`);
 });

@@ -11,8 +11,9 @@
 //
 // # Errors
 //
-// An error that the program reported is a [*handler.FailedError]. After every other one, the
-// program is killed with all processes that it has started. The next call starts it again.
+// An error that the program reported is a [*handler.FailedError]. After every other one, and after an
+// answer that [handler.CheckAnswer] refuses, the program is killed with all processes that it has
+// started. The next call starts it again.
 //
 // # Limits
 //
@@ -135,7 +136,11 @@ func (p *Program) exchange(request []byte) ([]byte, error) {
 		p.kill()
 		return nil, err
 	}
-	return p.read(line)
+	answer, err := p.read(line)
+	if err == nil && handler.CheckAnswer(request, answer) != nil {
+		p.kill() // it is not known which line answers which request; the handler reports the error
+	}
+	return answer, err
 }
 
 // ready makes sure that a program runs that was started from the present files, and that it has

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/handler/handlertest"
 	"github.com/effectively-once/once/internal/handler/program"
 	"github.com/effectively-once/once/internal/record"
@@ -66,6 +67,13 @@ func handle(way string) {
 		case "late":
 			fmt.Println("{}")
 			fmt.Println("and another line")
+		case "shift": // the first request gets two answers, the second of them late
+			var r struct{ Attempt string }
+			_ = json.Unmarshal(line, &r)
+			if n == 2 {
+				r.Attempt = "1"
+			}
+			fmt.Printf("{\"messages\":[{\"id\":\"a\"}],\"attempt\":%q}\n", r.Attempt)
 		case "large":
 			fmt.Println(strings.Repeat("x", 10<<20))
 		}
@@ -264,6 +272,25 @@ func TestTheProcessesOfAProgramAreKilledWithIt(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the process that the program has started still runs, want it killed")
+}
+
+// A program writes a second answer to its first request after it has read the second one.
+func TestAnAnswerToAnotherRequestIsRefusedAndStartsTheProgramAgain(t *testing.T) {
+	p := open(t, "shift", program.Options{})
+	for i, stale := range []bool{false, true, false} {
+		attempt := strconv.Itoa(i + 1)
+		request := fmt.Appendf(nil, `{"attempt":%q,"messages":[{"id":"a"}]}`, attempt)
+		answer, err := p.Call(t.Context(), attempt, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := handler.CheckAnswer(request, answer); (err != nil) != stale {
+			t.Errorf("call %d: %s is checked with %v, want it refused: %v", i+1, answer, err, stale)
+		}
+	}
+	if got := call(t, p); !strings.Contains(got, `"attempt":"1"`) {
+		t.Errorf("the call is answered with %s, want the second answer of a program that was started again", got)
+	}
 }
 
 // A reload closes the program that it replaces while messages are still on their way to it.

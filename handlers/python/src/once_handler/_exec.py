@@ -68,7 +68,9 @@ def answer(handler: Handler[Any], line: bytes, requests: BinaryIO) -> str:
             line = requests.readline(1 << 20)
         return encode({"error": f"the request is longer than {MAX_REQUEST} bytes"})
     try:
-        return encode(handler.answer(decode(line)))
+        request = decode(line)
+        # The attempt shows once which request this answers.
+        return encode({**handler.answer(request), "attempt": request["attempt"]})
     except Exception as e:
         log.exception("the handler failed")
         text = f"{type(e).__name__}: {e}"[:MAX_ERROR]
