@@ -299,3 +299,13 @@ func TestTimersAndDelaysCountFromTheTimeOfTheBatch(t *testing.T) {
 		t.Errorf("the timers are %+v, want one that is set and one that is cancelled", timers)
 	}
 }
+
+func TestAnAnswerThatNamesAnotherAttemptIsRefused(t *testing.T) {
+	for attempt, refused := range map[string]bool{`"x"`: false, `"y"`: true, `7`: true} {
+		w := newWorld()
+		w.text = `{"messages":[{"id":"a"}],"attempt":` + attempt + `}`
+		if err := w.handle(t, 1); (err != nil) != refused {
+			t.Errorf("attempt %s: %v, want it refused: %v", attempt, err, refused)
+		}
+	}
+}
