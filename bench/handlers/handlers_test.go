@@ -61,7 +61,7 @@ func TestABarePostHasTheDocumentOfTheSystem(t *testing.T) {
 		for _, m := range x.batch(remote, "0", 0, 0) {
 			ids = append(ids, m.Identity())
 		}
-		a, err := handler.DecodeAnswer(text, ids)
+		a, err := handler.DecodeAnswer(text, "", ids)
 		if err != nil {
 			t.Fatalf("%s: the answer is not valid: %v", x.name, err)
 		}

@@ -96,6 +96,9 @@ It exits with 1 if the handler failed or its answer breaks a rule; the text says
 	return cmd
 }
 
+// tryAttempt is the attempt of the one request of a command.
+const tryAttempt = "try"
+
 func (a *app) tryHandler(cmd *cobra.Command, c *config.Config, stream string, o *trying) error {
 	h, err := o.handler(c, stream)
 	if err != nil {
@@ -113,12 +116,12 @@ func (a *app) tryHandler(cmd *cobra.Command, c *config.Config, stream string, o 
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), h.Timeout.Std(), fmt.Errorf("no answer within %s: raise it with --timeout, or make the handler faster", h.Timeout))
 	defer cancel()
 	began := time.Now()
-	text, err := caller.Call(ctx, "try", request)
+	text, err := caller.Call(ctx, tryAttempt, request)
 	if err != nil {
 		return err
 	}
 	r := &tryResult{Stream: stream, Group: o.group, Before: state, After: state, Took: time.Since(began).Round(time.Millisecond).String()}
-	if r.parsed, err = handler.DecodeAnswer(text, ids); err != nil {
+	if r.parsed, err = handler.DecodeAnswer(text, tryAttempt, ids); err != nil {
 		return fmt.Errorf("answer of the handler: %w", err)
 	}
 	if err := checkTried(c, stream, r.parsed); err != nil {
@@ -178,7 +181,7 @@ func (a *app) tryRequest(stream string, o *trying) (text []byte, ids []string, s
 	if string(state) == "null" {
 		state = nil
 	}
-	r := handler.Request{Stream: stream, Group: o.group, Version: 0, Attempt: "try", State: state}
+	r := handler.Request{Stream: stream, Group: o.group, Version: 0, Attempt: tryAttempt, State: state}
 	now := time.Now()
 	for i, argument := range o.messages {
 		body, err := a.argument("--message", argument)

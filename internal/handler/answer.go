@@ -12,8 +12,6 @@ import (
 // An Answer is the result of a handler for one message or several. It is committed as a whole or
 // not at all: its state is that after its last message.
 type Answer struct {
-	// Attempt is that of the request, if the handler repeats it.
-	Attempt string
 	// SetState says that State replaces the state of the group. An empty State clears it.
 	SetState bool
 	State    []byte
@@ -33,9 +31,10 @@ type Result struct {
 	Append   []Content
 }
 
-// DecodeAnswer reads the answer to a request for messages with these ids. The error is an
+// DecodeAnswer reads the answer to the request of an attempt, for messages with these ids. An answer
+// that names another attempt is that to another request, and an error. The error is an
 // [*InvalidError].
-func DecodeAnswer(data []byte, ids []string) (*Answer, error) {
+func DecodeAnswer(data []byte, attempt string, ids []string) (*Answer, error) {
 	if len(data) > MaxAnswer {
 		return nil, wrong("", "has more than %d bytes", MaxAnswer)
 	}
@@ -47,10 +46,12 @@ func DecodeAnswer(data []byte, ids []string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{SetState: o.has("state")}
-	if a.Attempt, err = o.text("attempt"); err != nil {
-		return nil, err
+	if o.has("attempt") {
+		if text, err := o.text("attempt"); err != nil || text != attempt {
+			return nil, wrong("attempt", "must be %.100q, as in the request, or left out", attempt)
+		}
 	}
+	a := &Answer{SetState: o.has("state")}
 	if a.SetState {
 		a.State = decodeState(o.members["state"])
 	}
@@ -74,16 +75,6 @@ func DecodeAnswer(data []byte, ids []string) (*Answer, error) {
 	return a, nil
 }
 
-// decodeAnswer is [DecodeAnswer] for the request of an attempt: an answer that names another one is
-// refused.
-func decodeAnswer(data []byte, attempt string, ids []string) (*Answer, error) {
-	a, err := DecodeAnswer(data, ids)
-	if err == nil && a.Attempt != "" && a.Attempt != attempt {
-		return nil, wrong("attempt", "must be %.100q, as in the request: this answers another request", attempt)
-	}
-	return a, err
-}
-
 // CheckAnswer returns why an answer is refused for an encoded request, or nil. A request without
 // messages has no answer to check.
 func CheckAnswer(request, answer []byte) error {
@@ -98,7 +89,7 @@ func CheckAnswer(request, answer []byte) error {
 	for i := range r.Messages {
 		ids[i] = r.Messages[i].ID
 	}
-	_, err := decodeAnswer(answer, r.Attempt, ids)
+	_, err := DecodeAnswer(answer, r.Attempt, ids)
 	return err
 }
 

@@ -20,7 +20,7 @@ const whole = `{"state": {"cents": 30}, "messages": [
 	{"id": "b", "reject": "no money"}]}`
 
 func TestAWholeAnswerIsRead(t *testing.T) {
-	a, err := handler.DecodeAnswer([]byte(whole), []string{"a", "b", "c"})
+	a, err := handler.DecodeAnswer([]byte(whole), "9f2c", []string{"a", "b", "c"})
 	if err != nil {
 		t.Fatal("the answer must be read:", err)
 	}
@@ -59,12 +59,13 @@ func TestAWholeAnswerIsRead(t *testing.T) {
 
 func TestAStateIsLeftUnlessItIsInTheAnswer(t *testing.T) {
 	for text, want := range map[string]handler.Answer{
-		`{"messages":[{"id":"a"}]}`:                {},
-		`{"state":null,"messages":[{"id":"a"}]}`:   {SetState: true},
-		`{"state": 7 ,"messages":[{"id":"a"}]}`:    {SetState: true, State: []byte("7")},
-		`{"state":"null","messages":[{"id":"a"}]}`: {SetState: true, State: []byte(`"null"`)},
+		`{"messages":[{"id":"a"}]}`:                  {},
+		`{"attempt":"9f2c","messages":[{"id":"a"}]}`: {},
+		`{"state":null,"messages":[{"id":"a"}]}`:     {SetState: true},
+		`{"state": 7 ,"messages":[{"id":"a"}]}`:      {SetState: true, State: []byte("7")},
+		`{"state":"null","messages":[{"id":"a"}]}`:   {SetState: true, State: []byte(`"null"`)},
 	} {
-		a, err := handler.DecodeAnswer([]byte(text), []string{"a"})
+		a, err := handler.DecodeAnswer([]byte(text), "9f2c", []string{"a"})
 		if err != nil || a.SetState != want.SetState || string(a.State) != string(want.State) {
 			t.Errorf("%s: %+v, %v", text, a, err)
 		}
@@ -79,20 +80,22 @@ func result(text string) string { return `{"messages":[{"id":"a",` + text + `}]}
 func wrongAnswers() map[string]string {
 	large := strings.Repeat("a", 1<<20+1)
 	return map[string]string{
-		``:                                     "is empty",
-		`{"messages":[{"id":"a"`:               "ends in the middle",
-		`<html>`:                               "is not JSON",
-		`{"messages":[]} x`:                    "has text after",
-		`[]`:                                   "must be a JSON object",
-		"{\"messages\":\"\xff\"}":              "must be UTF-8",
-		`{}`:                                   "must have messages",
-		`{"messages":[]}`:                      "messages must have at least one result",
-		`{"messages":null}`:                    "messages must be a list",
-		`{"messages":{}}`:                      "messages must be a list",
-		`{"messages":[1]}`:                     "messages[0] must be a JSON object",
-		`{"Messages":[{"id":"a"}]}`:            `unknown member "Messages"`,
-		`{"messages":[{"id":"a"}],"states":1}`: `unknown member "states"; the members are state, messages`,
-		`{"messages":[{"id":"a"}],"messages":[{"id":"a"}]}`: `has the member "messages" twice`,
+		``:                        "is empty",
+		`{"messages":[{"id":"a"`:  "ends in the middle",
+		`<html>`:                  "is not JSON",
+		`{"messages":[]} x`:       "has text after",
+		`[]`:                      "must be a JSON object",
+		"{\"messages\":\"\xff\"}": "must be UTF-8",
+		`{}`:                      "must have messages",
+		`{"attempt":"9","messages":[{"id":"a"}]}`:                        `attempt must be "9f2c", as in the request, or left out`,
+		`{"attempt":7,"messages":[{"id":"a"}]}`:                          "attempt must be",
+		`{"messages":[]}`:                                                "messages must have at least one result",
+		`{"messages":null}`:                                              "messages must be a list",
+		`{"messages":{}}`:                                                "messages must be a list",
+		`{"messages":[1]}`:                                               "messages[0] must be a JSON object",
+		`{"Messages":[{"id":"a"}]}`:                                      `unknown member "Messages"`,
+		`{"messages":[{"id":"a"}],"states":1}`:                           `unknown member "states"; the members are state, messages`,
+		`{"messages":[{"id":"a"}],"messages":[{"id":"a"}]}`:              `has the member "messages" twice`,
 		`{"messages":[{}]}`:                                              `messages[0].id must be "a"`,
 		`{"messages":[{"id":1}]}`:                                        `messages[0].id must be a string`,
 		`{"messages":[{"id":"b"}]}`:                                      `messages[0].id must be "a"`,
@@ -137,7 +140,7 @@ func wrongAnswers() map[string]string {
 
 func TestAnAnswerThatBreaksARuleIsRefusedWithItsPlace(t *testing.T) {
 	for text, want := range wrongAnswers() {
-		a, err := handler.DecodeAnswer([]byte(text), []string{"a", "b"})
+		a, err := handler.DecodeAnswer([]byte(text), "9f2c", []string{"a", "b"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.100s: %+v, %v; want an error with %q", text, a, err, want)
 		}
@@ -146,7 +149,7 @@ func TestAnAnswerThatBreaksARuleIsRefusedWithItsPlace(t *testing.T) {
 
 func TestAReplacementCharacterThatIsWrittenIsNoError(t *testing.T) {
 	for _, name := range []string{"\ufffd", `\ufffd`, `\\ufffd \uFFFD`} {
-		if _, err := handler.DecodeAnswer([]byte(effect(`{"to":"`+name+`"}`)), []string{"a"}); err != nil {
+		if _, err := handler.DecodeAnswer([]byte(effect(`{"to":"`+name+`"}`)), "9f2c", []string{"a"}); err != nil {
 			t.Errorf("%s: %v; want no error", name, err)
 		}
 	}
@@ -154,7 +157,7 @@ func TestAReplacementCharacterThatIsWrittenIsNoError(t *testing.T) {
 
 func TestNumbersInTheStateOfAnAnswerAreThoseOfTheNextRequest(t *testing.T) {
 	const state = `{"n":123456789012345678901234567890,"x":1e400,"y":1.10}`
-	a, err := handler.DecodeAnswer([]byte(`{"state":`+state+`,"messages":[{"id":"a"}]}`), []string{"a"})
+	a, err := handler.DecodeAnswer([]byte(`{"state":`+state+`,"messages":[{"id":"a"}]}`), "9f2c", []string{"a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 		}
 		return nil, err
 	}
-	answer, err := decodeAnswer(data, attempt, ids)
+	answer, err := DecodeAnswer(data, attempt, ids)
 	if v = alive; err != nil {
 		if !json.Valid(data) { // another server may have answered
 			v = down

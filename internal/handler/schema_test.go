@@ -37,7 +37,7 @@ func valid(t *testing.T, schema *validator.Schema, text []byte) error {
 func TestTheSchemaOfAnswersTakesWhatTheDecoderTakes(t *testing.T) {
 	schema := compile(t, "handler-answer.schema.json")
 	for _, text := range []string{
-		whole, `{"messages":[{"id":"a"}]}`, `{"state":null,"messages":[{"id":""}]}`, effect(`{"to":"x","after":"1d12h"}`), effect(`{"to":"x","after":"0s","body_base64":""}`),
+		whole, `{"messages":[{"id":"a"}]}`, `{"attempt":"9f2c","messages":[{"id":"a"}]}`, `{"state":null,"messages":[{"id":""}]}`, effect(`{"to":"x","after":"1d12h"}`), effect(`{"to":"x","after":"0s","body_base64":""}`),
 		result(`"reply":{"status":599,"headers":{"X-A":""},"content_type":"text/plain","body":"a"}`),
 	} {
 		if err := valid(t, schema, []byte(text)); err != nil {
@@ -47,13 +47,13 @@ func TestTheSchemaOfAnswersTakesWhatTheDecoderTakes(t *testing.T) {
 }
 
 // relations are rules that a schema can't express: between two documents, or about bytes.
-var relations = regexp.MustCompile(`messages\[0\]\.id must be "|has 3 results|is larger than|has more than|surrogate|must be at most 365d|has "a" twice|must be a string, because|must be a media type|twice`)
+var relations = regexp.MustCompile(`attempt must be "|messages\[0\]\.id must be "|has 3 results|is larger than|has more than|surrogate|must be at most 365d|has "a" twice|must be a string, because|must be a media type|twice`)
 
 func TestTheSchemaOfAnswersRefusesWhatTheDecoderRefuses(t *testing.T) {
 	schema := compile(t, "handler-answer.schema.json")
 	refused := 0
 	for text := range wrongAnswers() {
-		_, err := handler.DecodeAnswer([]byte(text), []string{"a", "b"})
+		_, err := handler.DecodeAnswer([]byte(text), "9f2c", []string{"a", "b"})
 		if err == nil || relations.MatchString(err.Error()) {
 			continue
 		}
@@ -100,7 +100,7 @@ func TestTheExamplesOfTheDocumentationSatisfyTheSchemas(t *testing.T) {
 	if err := valid(t, compile(t, "handler-answer.schema.json"), examples[1][1]); err != nil {
 		t.Error("the answer of the page:", err)
 	}
-	if _, err := handler.DecodeAnswer(examples[1][1], []string{"order-1", "order-2"}); err != nil {
+	if _, err := handler.DecodeAnswer(examples[1][1], "9f2c", []string{"order-1", "order-2"}); err != nil {
 		t.Error("the answer of the page:", err)
 	}
 }

@@ -17,7 +17,7 @@ export async function exec(handler: Handler): Promise<void> {
 async function answer(handler: Handler, line: string): Promise<string> {
   try {
     const request = JSON.parse(line);
-    // The attempt shows once which request this answers.
+    // The attempt shows which request this answers.
     return JSON.stringify({ ...(await handler.lambda(request)), attempt: request.attempt });
   } catch (error) {
     return JSON.stringify({ error: textOf(error) });

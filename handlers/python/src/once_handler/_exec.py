@@ -69,8 +69,10 @@ def answer(handler: Handler[Any], line: bytes, requests: BinaryIO) -> str:
         return encode({"error": f"the request is longer than {MAX_REQUEST} bytes"})
     try:
         request = decode(line)
-        # The attempt shows once which request this answers.
-        return encode({**handler.answer(request), "attempt": request["attempt"]})
+        result = handler.answer(request)
+        if "attempt" in request:  # it shows which request this answers
+            result["attempt"] = request["attempt"]
+        return encode(result)
     except Exception as e:
         log.exception("the handler failed")
         text = f"{type(e).__name__}: {e}"[:MAX_ERROR]
