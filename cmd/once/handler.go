@@ -112,7 +112,7 @@ func (a *app) tryHandler(cmd *cobra.Command, c *config.Config, stream string, o 
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	defer func() { _ = caller.Close() }() // the answer is there
+	defer closeTried(cmd.Context(), caller)
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), h.Timeout.Std(), fmt.Errorf("no answer within %s: raise it with --timeout, or make the handler faster", h.Timeout))
 	defer cancel()
 	began := time.Now()
@@ -240,6 +240,14 @@ func (a *app) openTried(stream string, h config.Handler) (closer, error) {
 		options.Secret = h.Secret.Resolve
 	}
 	return remote.New(h.URL, options)
+}
+
+// closeTried closes a caller. If the command was interrupted, it does not wait for the program.
+func closeTried(ctx context.Context, c closer) {
+	if p, ok := c.(*program.Program); ok && ctx.Err() != nil {
+		p.Kill()
+	}
+	_ = c.Close() // nothing is left to report: the answer was read, or the call has failed
 }
 
 // checkTried checks the destinations of effects, if the stream is in the configuration.

@@ -8,8 +8,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
@@ -78,6 +81,38 @@ func TestHandlerTryRunsAProgramWithoutAConfiguration(t *testing.T) {
 	}
 	if !strings.Contains(w.out.String(), "effect      to any") {
 		t.Errorf("the output lacks the effect:\n%s", w.out.String())
+	}
+}
+
+func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
+	t.Chdir(t.TempDir())
+	script := "read -r line\necho $$ >started\nmv started pid\nexec sleep 3600\n"
+	if err := os.WriteFile("handler.sh", []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	text := make(chan []byte, 1)
+	go func() {
+		defer interrupt()
+		for ctx.Err() == nil {
+			if data, err := os.ReadFile("pid"); err == nil {
+				text <- data
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	w := newWorld(t)
+	if code := w.once(ctx, "", "handler", "try", "orders", "--exec", "exec sh handler.sh", "--message", "1", "--timeout", "1h"); code != exitIncomplete {
+		t.Errorf("exit %d, want %d: %s", code, exitIncomplete, w.err.String())
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(<-text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := os.FindProcess(pid); err == nil && p.Signal(syscall.Signal(0)) == nil {
+		t.Errorf("the program %d still runs", pid)
 	}
 }
 

@@ -104,9 +104,9 @@ func (p *process) unusable() string {
 	}
 }
 
-// exchange writes a request and returns the next line. After an error, the process can only be
-// killed.
-func (p *process) exchange(request []byte, timeout time.Duration) ([]byte, error) {
+// exchange writes a request and returns the next line. It ends early if killed is closed. After an
+// error, the process can only be killed.
+func (p *process) exchange(request []byte, timeout time.Duration, killed <-chan struct{}) ([]byte, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	// One write, because a process may answer before it has read all of it.
@@ -120,6 +120,8 @@ func (p *process) exchange(request []byte, timeout time.Duration) ([]byte, error
 		return nil, p.died()
 	case <-timer.C:
 		return nil, fmt.Errorf("the program of the handler did not answer within %v, and was killed", timeout)
+	case <-killed:
+		return nil, errors.New("the program of the handler was killed before it answered")
 	}
 }
 
@@ -143,11 +145,12 @@ func (p *process) died() error {
 	return fmt.Errorf("the program of the handler ended before it answered: %s", text)
 }
 
-// stop closes the standard input, and kills the process if it does not end.
-func (p *process) stop() {
+// stop closes the standard input, and kills the process if it does not end, or if killed is closed.
+func (p *process) stop(killed <-chan struct{}) {
 	_ = p.in.Close()
 	select {
 	case <-p.exited:
+	case <-killed:
 	case <-time.After(stopTime):
 	}
 	p.kill()

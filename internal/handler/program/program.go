@@ -58,6 +58,8 @@ type Program struct {
 	files   files         // as they were when process was started
 	closed  bool
 	closing sync.Once
+	killed  chan struct{} // closed by Kill
+	killing sync.Once
 }
 
 var _ handler.Caller = (*Program)(nil)
@@ -72,7 +74,7 @@ func New(o Options) (*Program, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Program{options: o, turn: make(chan struct{}, 1)}
+	p := &Program{options: o, turn: make(chan struct{}, 1), killed: make(chan struct{})}
 	if err := p.start(); err != nil {
 		return nil, err
 	}
@@ -86,11 +88,17 @@ func (p *Program) Close() error {
 		defer func() { <-p.turn }()
 		p.closed = true
 		if p.process != nil {
-			p.process.stop()
+			p.process.stop(p.killed)
 			p.process = nil
 		}
 	})
 	return nil
+}
+
+// Kill ends the program without a grace period, also while it answers a call, which then fails.
+func (p *Program) Kill() {
+	p.killing.Do(func() { close(p.killed) })
+	_ = p.Close() // it returns nil
 }
 
 // errClosed is the error of a call after Close, such as one that began before a reload. The program
@@ -98,7 +106,7 @@ func (p *Program) Close() error {
 var errClosed = fmt.Errorf("%w: the program of the handler has been stopped", record.ErrUntried)
 
 // Call implements [handler.Caller]. If the context ends first, the program still finishes its work,
-// and its answer is dropped.
+// and its answer is dropped. See [Program.Kill].
 func (p *Program) Call(ctx context.Context, _ string, request []byte) ([]byte, error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -131,7 +139,7 @@ func (p *Program) exchange(request []byte) ([]byte, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	line, err := p.process.exchange(request, p.options.Timeout)
+	line, err := p.process.exchange(request, p.options.Timeout, p.killed)
 	if err != nil {
 		p.kill()
 		return nil, err
