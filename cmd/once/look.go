@@ -52,6 +52,8 @@ func (a *app) lookHere(cmd *cobra.Command, o *remoteOptions, open opening, data,
 	return f(cmd.Context(), client)
 }
 
+var errNoFolder = errors.New("no data folder")
+
 // look calls f with the system on a data folder: through the running server, or by opening the
 // folder if there is none.
 func look(cmd *cobra.Command, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
@@ -66,7 +68,7 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 	}
 	// Opening would create the folder, and an empty result would hide a mistyped name.
 	if _, err := os.Stat(data); err != nil {
-		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data, a server on another machine with --url, or a deployed system with --stack", data)}
+		return &exitError{exitAway, fmt.Errorf("there is %w %s: did once dev run here? Name another one with --data, a server on another machine with --url, or a deployed system with --stack", errNoFolder, data)}
 	}
 	c, err := load(cmd, configPath)
 	if err != nil {

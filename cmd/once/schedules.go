@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/schedule"
 )
 
@@ -25,6 +27,8 @@ nothing ran when they passed: of those only the latest one is sent, late. STATE 
 
 A message has the id NAME/TIME, as in nightly/2026-11-27T03:00:00Z: once show STREAM --id ID shows what became of it.
 
+Without a data folder, such as before the first once dev, all schedules of the configuration file are new, unless --data names a folder.
+
 With --stack it reads the configuration of the process function (lambda:GetFunction) and the records of the schedules (dynamodb:BatchGetItem).`
 
 func (a *app) schedules() *cobra.Command {
@@ -39,18 +43,44 @@ func (a *app) schedules() *cobra.Command {
 	}
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.look(cmd, on, a.inspectFolder, func(ctx context.Context, s admin.Admin) error {
-			list, err := s.Schedules(ctx)
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				return printJSON(a.out, list)
-			}
-			return a.printSchedules(list)
+		var list []schedule.Info
+		err := a.look(cmd, on, a.inspectFolder, func(ctx context.Context, s admin.Admin) (err error) {
+			list, err = s.Schedules(ctx)
+			return err
 		})
+		if errors.Is(err, errNoFolder) && !cmd.Flags().Changed("data") {
+			list, err = a.newSchedules(cmd, *on.config, err)
+		}
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(a.out, list)
+		}
+		return a.printSchedules(list)
 	}
 	return cmd
+}
+
+// newSchedules lists the schedules of the configuration file as new. The text of noFolder is a
+// warning, because a server may use another folder. If there is no file, it is the error.
+func (a *app) newSchedules(cmd *cobra.Command, path string, noFolder error) ([]schedule.Info, error) {
+	c, err := load(cmd, path)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.file == "":
+		return nil, noFolder
+	}
+	_, _ = fmt.Fprintf(a.err, "warning: %v. The schedules below are those of %s\n", noFolder, c.source())
+	return schedule.List(cmd.Context(), noRecords{}, c.ScheduleSettings(), time.Now())
+}
+
+// noRecords is a store without records.
+type noRecords struct{}
+
+func (noRecords) Load(_ context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	return make([]record.Group, len(groups)), make([]record.Token, len(tokens)), nil
 }
 
 func (a *app) printSchedules(list []schedule.Info) error {
