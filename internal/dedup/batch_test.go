@@ -226,6 +226,30 @@ func TestNoCallBeginsAfterTheDeadline(t *testing.T) {
 	same(t, "state", string(l.group().State), "q/0/1,q/0/2,p/1/1,")
 }
 
+// Its answers are for other messages than the engine has.
+func TestABatchHandlerThatChangesItsMessagesIsNotCalledForever(t *testing.T) {
+	l := newLab(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := 0
+	w := l.worker(asking(func(ctx context.Context, b *record.Batch) error {
+		if calls++; calls == 1000 {
+			cancel() // the test would not end
+		}
+		err := acceptAll(ctx, b)
+		b.Messages[0].ID = "other"
+		return err
+	}))
+	for i, o := range w.Process(ctx, keyed("a", "b")) {
+		if o.Settled() {
+			t.Errorf("message %d: %+v, want a retry", i, o)
+		}
+	}
+	if calls >= 1000 {
+		t.Error("the handler was called without end")
+	}
+	same(t, "version", l.group().Version, 0)
+}
+
 func TestAnAnswerAtTheEndOfTheDeadlineIsCommitted(t *testing.T) {
 	l := newLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
