@@ -1,7 +1,7 @@
 import { encodeBody, type BodyOptions } from "./body.js";
 import type { AnsweredMessage, EncodedBody, EncodedEffect } from "./document.js";
 
-/** A time span: a number and ms, s, m, h or d, such as "30s", "15m" or "7d". */
+/** A time span: a number and ms, s, m, h or d, such as "30s", "15m" or "7d". Days are whole numbers. */
 export type Duration = `${number}${"ms" | "s" | "m" | "h" | "d"}`;
 
 /** How a message is sent. */
@@ -85,6 +85,6 @@ function named(name: string, of: string): string {
 }
 
 function checked(after: string): string {
-  if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(after)) throw new TypeError(`a time span must be a number and ms, s, m, h or d, such as "15m", not ${JSON.stringify(after)}`);
+  if (!/^(?=.)(\d+d)?(\d+(\.\d+)?(ms|s|m|h))*$/.test(after)) throw new TypeError(`a time span must be a number and ms, s, m or h, or a whole number of days, such as "15m" or "7d", not ${JSON.stringify(after)}`);
   return after;
 }

@@ -168,6 +168,9 @@ test("values without JSON, wrong names, spans and statuses are errors of the mes
     "name of a destination": (_, __, a) => (a.send(""), null),
     "name of a timer": (_, __, a) => (a.timer(undefined, "1s"), null),
     "time span": (_, __, a) => (a.timer("t", "soon"), null),
+    'not "1.5d"': (_, __, a) => (a.timer("t", "1.5d"), null), // once takes whole days, before all other units
+    'not "1h2d"': (_, __, a) => (a.timer("t", "1h2d"), null),
+    'not ""': (_, __, a) => (a.timer("t", ""), null),
     'not "-1s"': (_, __, a) => (a.send("mail", 1, { after: "-1s" }), null),
   };
   for (const [text, fn] of Object.entries(mistakes)) {
