@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
@@ -81,6 +83,19 @@ func TestHandlerTryRunsAProgramWithoutAConfiguration(t *testing.T) {
 	}
 	if !strings.Contains(w.out.String(), "effect      to any") {
 		t.Errorf("the output lacks the effect:\n%s", w.out.String())
+	}
+}
+
+func TestHandlerTryRefusesAStateThatIsTooLarge(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"state":"`+strings.Repeat("x", record.MaxBatchState)+`","messages":[{"id":"try-1"}]}`)
+	}))
+	defer s.Close()
+	t.Chdir(t.TempDir())
+	w := newWorld(t)
+	code := w.once(t.Context(), "", "handler", "try", "orders", "--url", s.URL, "--message", "1")
+	if code != exitFailed || !strings.Contains(w.err.String(), "state of 262146 bytes is larger than 262144") {
+		t.Errorf("exit %d, %.300s; want %d and the size", code, w.err.String(), exitFailed)
 	}
 }
 

@@ -54,6 +54,9 @@ func DecodeAnswer(data []byte, attempt string, ids []string) (*Answer, error) {
 	a := &Answer{SetState: o.has("state")}
 	if a.SetState {
 		a.State = decodeState(o.members["state"])
+		if len(a.State) > record.MaxBatchState {
+			return nil, wrong("state", "of %d bytes is larger than %d", len(a.State), record.MaxBatchState)
+		}
 	}
 	items, err := o.list("messages")
 	switch {

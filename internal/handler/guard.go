@@ -185,9 +185,6 @@ func judge(ctx context.Context, took time.Duration, err error) verdict {
 // take adds an answer to a batch. If it returns an error, the batch must not be used.
 func (h *Handler) take(b *record.Batch, answer *Answer) error {
 	if answer.SetState {
-		if len(answer.State) > record.MaxBatchState {
-			return fmt.Errorf("answer of the handler: %w", wrong("state", "of %d bytes is larger than %d", len(answer.State), record.MaxBatchState))
-		}
 		b.State = answer.State
 	}
 	for i := range answer.Results {
