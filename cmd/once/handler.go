@@ -62,7 +62,8 @@ func (a *app) handlerTry() *cobra.Command {
 timers, the entries of the log, or the refusal. Nothing is committed, and no server is needed.
 
 The handler is that of the stream in the configuration, unless --url or --exec names another one. If the stream is in the configuration, the destinations of
-effects are checked. A message is JSON; @FILE reads it from a file, and @- from standard input. Each further --message is another message of the same group.
+effects are checked, and that it has a log if entries are appended. A message is JSON; @FILE reads it from a file, and @- from standard input. Each further
+--message is another message of the same group.
 
 It exits with 1 if the handler failed or its answer breaks a rule; the text says which one.`,
 		Example: `  once handler try orders --message '{"item":7}'
@@ -250,13 +251,17 @@ func closeTried(ctx context.Context, c closer) {
 	_ = c.Close() // nothing is left to report: the answer was read, or the call has failed
 }
 
-// checkTried checks the destinations of effects, if the stream is in the configuration.
+// checkTried checks the destinations of effects, and that the stream has a log if an entry is
+// appended, if the stream is in the configuration.
 func checkTried(c *config.Config, stream string, answer *handler.Answer) error {
 	s, configured := c.Streams[stream]
 	if !configured {
 		return nil
 	}
 	for i, r := range answer.Results {
+		if len(r.Append) > 0 && s.Settings(stream).LogRetention == 0 {
+			return fmt.Errorf("messages[%d].append is for the log of the group, and the stream has none: configure log.retain", i)
+		}
 		for j, e := range r.Effects {
 			if e.To != "" && !slices.Contains(s.Destinations, e.To) {
 				return fmt.Errorf("messages[%d].effects[%d].to is %q, which is no destination of the stream; it has: %s", i, j, e.To, cmp.Or(strings.Join(s.Destinations, ", "), "none"))

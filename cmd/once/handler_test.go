@@ -30,7 +30,7 @@ func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
 	}))
 	defer s.Close()
 	t.Chdir(t.TempDir())
-	text := "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: out}}\nhandlers: {orders: {url: " + s.URL + ", secret: env:ONCE_TRY_SECRET}}\n"
+	text := "streams: {orders: {destinations: [ledger], log: {retain: 7d}}}\ndestinations: {ledger: {file: out}}\nhandlers: {orders: {url: " + s.URL + ", secret: env:ONCE_TRY_SECRET}}\n"
 	if err := os.WriteFile("once.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +68,12 @@ func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
 	}
 	if code := w.once(t.Context(), "3", args...); code != exitFailed || !strings.Contains(w.err.String(), `is "ledger", which is no destination of the stream; it has: booked`) {
 		t.Errorf("exit %d, %s; want 1 and the destination", code, w.err.String())
+	}
+	if err := os.WriteFile("once.yaml", []byte(strings.ReplaceAll(text, ", log: {retain: 7d}", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.once(t.Context(), "3", args...); code != exitFailed || !strings.Contains(w.err.String(), "messages[0].append is for the log of the group, and the stream has none") {
+		t.Errorf("exit %d, %s; want 1 and the log", code, w.err.String())
 	}
 }
 
