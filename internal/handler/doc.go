@@ -3,7 +3,8 @@
 //
 //	request.go    the request, and its encoding
 //	answer.go     the answer, and its strict decoding
-//	effect.go     effects: a session's commit has the same ones
+//	effect.go     effects and timers in an answer
+//	messages.go   effects in the commit of a session, which has no timers
 //	content.go    content types, headers and bodies
 //	document.go   JSON objects without unknown or repeated members
 //	call.go       the port to the program that answers
