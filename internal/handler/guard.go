@@ -203,7 +203,7 @@ func (h *Handler) take(b *record.Batch, answer *Answer) error {
 // accept adds the result of one message to its attempt.
 func (h *Handler) accept(a *record.Attempt, m *record.Message, r *Result, path string) error {
 	for i := range r.Effects {
-		r.Effects[i].Headers = traced(r.Effects[i].Headers, m.Headers)
+		r.Effects[i].Headers = traced(&r.Effects[i].Content, m.Headers)
 		if err := h.effect(a, &r.Effects[i], path+".effects["+strconv.Itoa(i)+"]"); err != nil {
 			return err
 		}
@@ -218,21 +218,25 @@ func (h *Handler) accept(a *record.Attempt, m *record.Message, r *Result, path s
 }
 
 // traced returns the headers of an effect, with the trace of its message (W3C Trace Context) unless
-// they have one.
-func traced(effect, message map[string]string) map[string]string {
+// they have one or would be too large with it.
+func traced(effect *Content, message map[string]string) map[string]string {
 	const parent, state = "traceparent", "tracestate"
 	if message[parent] == "" {
-		return effect
+		return effect.Headers
 	}
 	out := map[string]string{parent: message[parent]}
 	if message[state] != "" {
 		out[state] = message[state]
 	}
-	for name, value := range effect {
-		if strings.EqualFold(name, parent) {
-			return effect
+	for name, value := range effect.Headers {
+		if strings.EqualFold(name, parent) || strings.EqualFold(name, state) {
+			return effect.Headers
 		}
 		out[name] = value
+	}
+	m := record.Message{ContentType: effect.ContentType, Headers: out}
+	if m.WrongHeaders() != nil {
+		return effect.Headers
 	}
 	return out
 }

@@ -221,8 +221,10 @@ func TestNoMoreCallsAreMadeAtATimeThanAllowed(t *testing.T) {
 }
 
 func TestEffectsOfAMessageKeepItsTrace(t *testing.T) {
+	large := strings.Repeat("x", record.MaxHeaders-len("A")-len("application/json"))
 	h := handler.New(fake(func(context.Context) ([]byte, error) {
-		return []byte(`{"messages":[{"id":"a","effects":[{"to":"x"},{"to":"x","headers":{"Traceparent":"own"}}]}]}`), nil
+		return []byte(`{"messages":[{"id":"a","effects":[{"to":"x"},{"to":"x","headers":{"Traceparent":"own"}},{"to":"x","headers":{"Tracestate":"own"}},` +
+			`{"to":"x","body":1,"headers":{"A":"` + large + `"}}]}]}`), nil
 	}), handler.Options{Stream: "s", Destinations: []string{"x"}})
 	b := one()
 	b.Messages[0].Headers = map[string]string{"traceparent": "00-1", "tracestate": "a=b"}
@@ -235,6 +237,12 @@ func TestEffectsOfAMessageKeepItsTrace(t *testing.T) {
 	}
 	if got := effects[1].Headers; len(got) != 1 || got["Traceparent"] != "own" {
 		t.Errorf("the headers are %v, want its own trace", got)
+	}
+	if got := effects[2].Headers; len(got) != 1 || got["Tracestate"] != "own" {
+		t.Errorf("the headers are %v, want its own trace", got)
+	}
+	if got := effects[3].Headers; len(got) != 1 || got["A"] != large {
+		t.Errorf("%d headers, want those of the handler alone: they have no room for the trace", len(got))
 	}
 }
 
