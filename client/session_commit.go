@@ -28,9 +28,9 @@ type Effect struct {
 	To string `json:"to"`
 	// Group is the group of the effect; its meaning depends on the destination.
 	Group string `json:"group,omitempty"`
-	// After delays the effect: it is sent so long after the commit, at most 365 days. Defaults to
-	// 0, which is at once. A delayed effect has no order, and a destination that is ordered by
-	// numbers takes none.
+	// After is how long after the commit the effect is sent, at most 365 days. Defaults to no
+	// delay. A delayed effect has no order, and a destination that is ordered by numbers takes
+	// none.
 	After       time.Duration     `json:"-"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`

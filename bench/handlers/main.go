@@ -1,6 +1,6 @@
-// Command handlers measures a handler over loopback HTTP: messages that the embedded system gives
-// to a handler behind a URL, beside bare POSTs of the same document to the same server, and beside
-// the same messages with the handler in Go. The handler answers immediately.
+// Command handlers measures how fast the embedded system processes messages with a handler over
+// loopback HTTP, beside bare POSTs of the same document to the same server, and beside the same
+// messages with the handler in Go. The handler answers immediately.
 //
 // A call of the engine counts when its commit is on disk. That is the way of a message that is
 // processed without the queue, from its acceptance on. The second table is the way through the

@@ -115,6 +115,7 @@ func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 	defer interrupt()
 	text := make(chan []byte, 1)
 	go func() {
+		defer close(text)
 		defer interrupt()
 		for ctx.Err() == nil {
 			if data, err := os.ReadFile("pid"); err == nil {
@@ -128,6 +129,7 @@ func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 	if code := w.once(ctx, "", "handler", "try", "orders", "--exec", "exec sh handler.sh", "--message", "1", "--timeout", "1h"); code != exitIncomplete {
 		t.Errorf("exit %d, want %d: %s", code, exitIncomplete, w.err.String())
 	}
+	interrupt() // also if the command has failed before the program had begun
 	pid, err := strconv.Atoi(strings.TrimSpace(string(<-text)))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/schedule"
 )
 
@@ -73,14 +73,7 @@ func (a *app) newSchedules(cmd *cobra.Command, path string, noFolder error) ([]s
 		return nil, noFolder
 	}
 	_, _ = fmt.Fprintf(a.err, "warning: %v. The schedules below are those of %s\n", noFolder, c.source())
-	return schedule.List(cmd.Context(), noRecords{}, c.ScheduleSettings(), time.Now())
-}
-
-// noRecords is a store without records.
-type noRecords struct{}
-
-func (noRecords) Load(_ context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
-	return make([]record.Group, len(groups)), make([]record.Token, len(tokens)), nil
+	return schedule.List(cmd.Context(), memstore.New(time.Now), c.ScheduleSettings(), time.Now())
 }
 
 func (a *app) printSchedules(list []schedule.Info) error {

@@ -49,8 +49,8 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	return nil
 }
 
-// lookUp returns the command that shows what became of a message. A numbered message that is done
-// leaves its group's record only.
+// lookUp returns the command that shows what became of a message. For a numbered message it shows
+// the group, because nothing else is left of one that is done.
 func (o *sending) lookUp(r client.Receipt) string {
 	text := "once show "
 	if o.message.Source != "" {

@@ -100,7 +100,7 @@ func TestAnImmediateRefusalNamesNoKeyToRetryWith(t *testing.T) {
 func TestASendWhoseWaitIsOverSaysHowToSeeWhatTheMessageWaitsFor(t *testing.T) {
 	w := newWorld(t)
 	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
-		r.Header.Del("Prefer") // the front answers at once, that the message is accepted
+		r.Header.Del("Prefer") // the front answers immediately that the message is accepted
 		return false
 	}
 	for command, args := range map[string][]string{

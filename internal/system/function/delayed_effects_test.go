@@ -109,8 +109,8 @@ func (x *later) open(function Function, clients Clients) *System {
 	return s
 }
 
-// publish gives what is ready on the publish queues to a function, each message twice, as SQS does
-// if a function dies before it has deleted the first one. It returns how many messages failed.
+// publish calls a function with the messages that are visible on the publish queues, twice with
+// each: SQS delivers a message again if the function dies. It returns how many messages failed.
 func (x *later) publish(s *System) (failed int) {
 	x.t.Helper()
 	for _, url := range []string{x.settings.Queues.PublishFIFO, x.settings.Queues.Publish} {

@@ -150,15 +150,19 @@ var errWaitsLong = errors.New("too large to wait for more than 15 minutes: 280 K
 // delayedItem returns an effect, or the message of a timer, as one that waits. Both go to standard
 // queues: they have no order among other effects and messages of their group.
 func delayedItem(d *record.Delayed) delay.Item {
-	name := sha256.Sum256([]byte(d.Identity()))
 	if d.Delivery != nil {
-		// after a group was forgotten or dropped, its numbers and so the identities begin again
-		name = sha256.Sum256([]byte(d.Identity() + "@" + strconv.FormatUint(d.Delivery.Incarnation, 10)))
-		return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "e" + string(name[:nameBytes])}, Queue: delayedPublish, Message: wire.ToRedelivery(d.To, *d.Delivery)}
+		// After a group was forgotten or dropped, its numbers and so the identities begin again.
+		incarnation := strconv.FormatUint(d.Delivery.Incarnation, 10)
+		return delay.Item{Key: delayedKey(d, "e", d.Identity()+"@"+incarnation), Queue: delayedPublish, Message: wire.ToRedelivery(d.To, *d.Delivery)}
 	}
 	m := d.Message
 	m.Accepted = d.NotBefore
-	return delay.Item{Key: delay.Key{Due: d.NotBefore, Name: "t" + string(name[:nameBytes])}, Queue: delayedIngress, Message: wire.ToQueue(m)}
+	return delay.Item{Key: delayedKey(d, "t", d.Identity()), Queue: delayedIngress, Message: wire.ToQueue(m)}
+}
+
+func delayedKey(d *record.Delayed, kind, identity string) delay.Key {
+	name := sha256.Sum256([]byte(identity))
+	return delay.Key{Due: d.NotBefore, Name: kind + string(name[:nameBytes])}
 }
 
 // postpone keeps messages until they are due, and returns an error for each. Repeating a message is
