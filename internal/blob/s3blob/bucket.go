@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/effectively-once/once/internal/backoff"
 )
 
 // Client is the part of S3 that the package uses; *s3.Client implements it.
@@ -34,6 +37,32 @@ type bucket struct {
 func (b *bucket) put(ctx context.Context, key string, body []byte) error {
 	_, err := b.client.PutObject(ctx, &s3.PutObjectInput{Bucket: &b.name, Key: &key, Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body)))})
 	return err
+}
+
+// How often an object is read if its body ends early, and the limits of the random pauses between.
+const (
+	reads      = 3
+	firstPause = 100 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// get returns an object. The SDK repeats a request that failed, but leaves it to its caller to
+// repeat one whose answer ends before its body does.
+func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
+	for n := 1; ; n++ {
+		out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key})
+		if err != nil {
+			return nil, err
+		}
+		body, err := io.ReadAll(out.Body)
+		err = errors.Join(err, out.Body.Close())
+		if err == nil {
+			return body, nil
+		}
+		if n == reads || backoff.Sleep(ctx, backoff.Full(n, firstPause, mostPause)) != nil {
+			return nil, fmt.Errorf("read the body: %w", err)
+		}
+	}
 }
 
 // missing reports whether S3 has no object under the key. A missing bucket is another error.

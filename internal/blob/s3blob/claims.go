@@ -2,13 +2,8 @@ package s3blob
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/effectively-once/once/internal/blob"
 )
@@ -50,15 +45,11 @@ func (c *Claims) Put(ctx context.Context, name string, body []byte) error {
 
 // Get returns a claim; ok is false if it does not exist.
 func (c *Claims) Get(ctx context.Context, name string) (body []byte, ok bool, err error) {
-	out, err := c.bucket.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket.name, Key: aws.String(c.prefix + name)})
+	body, err = c.bucket.get(ctx, c.prefix+name)
 	if missing(err) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("get claim: %w", err)
-	}
-	body, err = io.ReadAll(out.Body)
-	if err := errors.Join(err, out.Body.Close()); err != nil {
 		return nil, false, fmt.Errorf("get claim: %w", err)
 	}
 	return body, true, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -69,15 +70,44 @@ func TestOnlyAMissingObjectIsAMissingClaim(t *testing.T) {
 		{"not allowed", refusing("AccessDenied"), false},
 		{"service away", refusing("SlowDown"), false},
 		{"no answer", func() (*s3.GetObjectOutput, error) { return nil, io.ErrUnexpectedEOF }, false},
-		{"half an answer", func() (*s3.GetObjectOutput, error) {
-			return &s3.GetObjectOutput{Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)))}, nil
-		}, false},
+		{"half an answer", half, false},
 	} {
 		body, ok, err := s3blob.NewClaims(&claimAnswers{get: c.get}, "bucket").Get(t.Context(), "a")
 		if ok || len(body) > 0 || c.missing != (err == nil) {
 			t.Errorf("%s: %q, %t, %v", c.name, body, ok, err)
 		}
 	}
+}
+
+// half answers with a body that ends early.
+func half() (*s3.GetObjectOutput, error) {
+	return &s3.GetObjectOutput{Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)))}, nil
+}
+
+func TestAClaimWhoseBodyEndsEarlyIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		a := &claimAnswers{get: func() (*s3.GetObjectOutput, error) {
+			if asked++; asked < 3 {
+				return half()
+			}
+			return &s3.GetObjectOutput{Body: io.NopCloser(strings.NewReader("whole"))}, nil
+		}}
+		body, ok, err := s3blob.NewClaims(a, "bucket").Get(t.Context(), "a")
+		if err != nil || !ok || string(body) != "whole" {
+			t.Errorf("got %q, %t, %v, want the whole claim", body, ok, err)
+		}
+		a.get = half
+		if _, _, err := s3blob.NewClaims(a, "bucket").Get(t.Context(), "a"); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a body that ends early each time: %v, want %v", err, io.ErrUnexpectedEOF)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		asked = 0
+		a.get = func() (*s3.GetObjectOutput, error) { asked++; cancel(); return half() }
+		if _, _, err := s3blob.NewClaims(a, "bucket").Get(ctx, "a"); err == nil || asked != 1 {
+			t.Errorf("asked %d times after the context ended, %v; want an error after one", asked, err)
+		}
+	})
 }
 
 func refusing(code string) func() (*s3.GetObjectOutput, error) {
