@@ -158,6 +158,36 @@ class TestAnswer(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "not async"):
             handler(later)
 
+    def test_generators_are_refused(self) -> None:
+        def parts(state: Any, message: Message, attempt: Attempt[Any]) -> Any:
+            yield state
+
+        with self.assertRaisesRegex(TypeError, "without yield"):
+            handler(parts)
+
+    def test_an_attempt_that_has_ended_takes_nothing_more(self) -> None:
+        kept: list[Attempt[Any]] = []
+
+        @handler
+        def keep(state: Any, message: Message, attempt: Attempt[Any]) -> Any:
+            kept.append(attempt)
+            if message.body == 13:
+                raise RuntimeError("unlucky")
+            return state
+
+        keep.answer(request(1, 13))
+        for late in kept:
+            for call in (
+                lambda a=late: a.reply(200),
+                lambda a=late: a.send("mail"),
+                lambda a=late: a.append(1),
+                lambda a=late: a.timer("t", "1s"),
+                lambda a=late: a.cancel("t"),
+            ):
+                with self.assertRaisesRegex(RuntimeError, "has ended"):
+                    call()
+            self.assertEqual((late.replied, late.effects, late.appended), (None, [], []))
+
 
 class TestAttempt(unittest.TestCase):
     def setUp(self) -> None:
@@ -248,6 +278,7 @@ class TestAttempt(unittest.TestCase):
             lambda: a.send("mail", after="soon"),
             lambda: a.send("mail", after=""),
             lambda: a.send("mail", after="1h1d"),
+            lambda: a.send("mail", after="٣s"),
             lambda: a.send("mail", after=timedelta(0)),
             lambda: a.send("mail", after=15),  # type: ignore[arg-type]
             lambda: a.send("mail", {1, 2}),

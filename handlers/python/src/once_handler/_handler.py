@@ -34,6 +34,8 @@ log = logging.getLogger("once_handler")
 class Attempt(Generic[S]):
     """One run of a handler for one message. Nothing that it collects is visible before the commit.
 
+    When the handler has returned, its methods raise RuntimeError: a thread must end before.
+
     A body is text (str), bytes, or any other value that has a form in JSON, dataclasses included.
     Without ``content_type`` it is ``text/plain; charset=utf-8`` for str, ``application/json`` for
     other values, and none for bytes. With a content type of JSON, str and bytes must be JSON.
@@ -49,6 +51,7 @@ class Attempt(Generic[S]):
         """The reply so far, as the answer has it. This one and the next two are for tests."""
         self.effects: list[dict[str, Any]] = []
         self.appended: list[dict[str, Any]] = []
+        self._ended = False
 
     def reply(
         self,
@@ -62,6 +65,7 @@ class Attempt(Generic[S]):
 
         The status is an HTTP status from 200 to 599.
         """
+        self._check()
         if not isinstance(status, int) or not 200 <= status <= 599:
             raise ValueError("the status of a reply must be from 200 to 599")
         self.replied = {"status": int(status), **_content(body, content_type, headers)}
@@ -81,6 +85,7 @@ class Attempt(Generic[S]):
         It goes to the group of the handled message unless ``group`` names another one. ``after``
         delays it: a timedelta, or a text such as "30s", "15m", "7d".
         """
+        self._check()
         effect: dict[str, Any] = {"to": _name("a destination", to)}
         if group is not None:
             effect["group"] = _name("a group", group)
@@ -92,6 +97,7 @@ class Attempt(Generic[S]):
         self, body: Any, *, content_type: str | None = None, headers: Headers = None
     ) -> None:
         """Append an entry to the log of the group."""
+        self._check()
         self.appended.append(_content(body, content_type, headers))
 
     def timer(
@@ -107,12 +113,22 @@ class Attempt(Generic[S]):
 
         A timer of the group with the same name is replaced.
         """
+        self._check()
         timer = {"timer": _name("a timer", name), "after": _duration(after)}
         self.effects.append({**timer, **_content(body, content_type, headers)})
 
     def cancel(self, name: str) -> None:
         """Cancel the timer of the group with this name, if there is one."""
+        self._check()
         self.effects.append({"cancel": _name("a timer", name)})
+
+    def _check(self) -> None:
+        if self._ended:
+            raise RuntimeError("the attempt has ended: join threads before the handler returns")
+
+    def _end(self) -> None:
+        """Refuse further calls: what a thread adds later would be lost."""
+        self._ended = True
 
     def _result(self, id: str) -> dict[str, Any]:
         result: dict[str, Any] = {"id": id}
@@ -140,7 +156,7 @@ def _duration(after: After) -> str:
     if (
         not isinstance(after, str)
         or not after
-        or not re.fullmatch(r"(\d+d)?(\d+(\.\d+)?(h|ms|m|s))*", after)
+        or not re.fullmatch(r"(\d+d)?(\d+(\.\d+)?(h|ms|m|s))*", after, re.ASCII)
     ):
         raise ValueError(f'after must be a timedelta or a text such as "15m", not {after!r}')
     return after
@@ -176,8 +192,13 @@ class Handler(Generic[S]):
     def __init__(
         self, function: Function[S], load: Callable[[Any], S], dump: Callable[[S], Any]
     ) -> None:
-        if inspect.iscoroutinefunction(function):
-            raise TypeError("a handler must be a plain function, not async")
+        for kind in (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        ):
+            if kind(function):
+                raise TypeError("a handler must be a plain function: not async, and without yield")
         self.function = function
         self._load = load
         self._dump = dump
@@ -226,7 +247,10 @@ class Handler(Generic[S]):
 
     def _run(self, message: Message, attempt: Attempt[S]) -> str:
         """Call the function and return the new state as JSON."""
-        returned = self.function(attempt.state, message, attempt)
+        try:
+            returned = self.function(attempt.state, message, attempt)
+        finally:
+            attempt._end()
         return self._encode(attempt.state if returned is None else returned)
 
     def _state(self, text: str) -> S:
