@@ -19,7 +19,7 @@ export interface HandlerOptions {
   tolerance?: number;
   /** The largest request in bytes. Defaults to 32 MiB; once sends about 4 MiB, and more for a single large message. */
   limit?: number;
-  /** Is called with each error of the function, and the id of the message. Defaults to console.error. */
+  /** Is called with each error of the function, and the id of the message. Defaults to console.error. What it throws is written to console.error. */
   onError?: (error: unknown, id: string) => void;
 }
 
@@ -40,7 +40,14 @@ export interface Handler {
  */
 export function handle<State>(fn: HandlerFunction<State>, options: HandlerOptions = {}): Handler {
   const { limit = 32 << 20, onError = logError } = options;
-  const answer = (call: Call) => run(fn, call, onError);
+  const failed = (error: unknown, id: string) => {
+    try {
+      onError(error, id);
+    } catch (thrown) {
+      console.error("onError failed:", thrown);
+    }
+  };
+  const answer = (call: Call) => run(fn, call, failed);
   const check = checker(options);
   const fetch = async (request: Request, env?: unknown): Promise<Response> => {
     try {

@@ -150,6 +150,23 @@ test("an error at a later message ends the answer before it, with the state of t
   assert.deepEqual(failed, ["m-3 no database"]);
 });
 
+test("an onError that throws leaves the answer and the error as they are", async (t) => {
+  t.mock.method(console, "error", () => {});
+  const handler = handle(
+    (state, { body }) => {
+      if (body === 3) throw new Error("no database");
+      return body;
+    },
+    {
+      onError: () => {
+        throw new Error("no log");
+      },
+    },
+  );
+  assert.deepEqual(await handler.lambda(call(0, { body: 1 }, { body: 3 })), { state: 1, messages: [{ id: "m-1" }] });
+  await assert.rejects(handler.lambda(call(0, { body: 3 })), /no database/);
+});
+
 test("an error at the first message fails the call, asynchronous or not", async () => {
   const fails = () => {
     throw new Error("no database");
