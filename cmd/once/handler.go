@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +35,9 @@ func (a *app) handler() *cobra.Command {
 // trying are the flags of handler try.
 type trying struct {
 	url, exec, secret, state, group, timeout string
-	messages                                 []string
+	messages, headers                        []string
+	id, timer, contentType                   string
+	number                                   int
 	asJSON                                   bool
 }
 
@@ -61,14 +60,18 @@ func (a *app) handlerTry() *cobra.Command {
 		Long: `Try sends one request to a handler and shows what would be committed: the state before and after, and for each message the reply, the effects, the
 timers, the entries of the log, or the refusal. Nothing is committed, and no server is needed.
 
-The handler is that of the stream in the configuration, unless --url or --exec names another one. If the stream is in the configuration, the destinations of
-effects are checked, and that it has a log if entries are appended. A message is JSON; @FILE reads it from a file, and @- from standard input. Each further
---message is another message of the same group.
+The handler is that of the stream in the configuration, unless --url or --exec names another one. The reply and the timers are checked as a commit checks them.
+If the stream is in the configuration, the destinations of effects are checked too, whether they can be delayed, and that the stream has a log if entries are
+appended. The group has no other timers and no effects that wait.
+
+A message is JSON, or text with a --content-type that is not JSON; @FILE reads it from a file, and @- from standard input. Each further --message is another
+message of the same group. With --timer the message is that of a timer, which needs no body.
 
 It exits with 1 if the handler failed or its answer breaks a rule; the text says which one.`,
 		Example: `  once handler try orders --message '{"item":7}'
   once handler try orders --url http://localhost:9000/once --message @order.json --state '{"cents":100}'
-  once handler try orders --exec 'python3 handler.py' --message '{"item":7}' --message '{"item":8}' --json`,
+  once handler try orders --exec 'python3 handler.py' --message '{"item":7}' --message '{"item":8}' --json
+  once handler try orders --timer unpaid --state '{"cents":100}'`,
 		Args:              arguments(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeStreams,
 	}
@@ -78,7 +81,7 @@ It exits with 1 if the handler failed or its answer breaks a rule; the text says
 	f.StringVar(&o.url, "url", "", "URL of the handler; default that of the configuration")
 	f.StringVar(&o.exec, "exec", "", "command that is the handler; default that of the configuration")
 	f.StringVar(&o.secret, "secret", "", "where the secret is that signs the request: env:NAME or file:PATH")
-	f.StringArrayVar(&o.messages, "message", nil, "body of a message: JSON, @FILE or @-; may be repeated (required)")
+	o.messageFlags(f)
 	f.StringVar(&o.state, "state", "", "state of the group before: JSON, @FILE or @-; default none")
 	f.StringVar(&o.group, "group", "try", "group of the messages")
 	f.StringVar(&o.timeout, "timeout", "", "how long the handler may take; default that of the configuration, else 10s")
@@ -125,7 +128,7 @@ func (a *app) tryHandler(cmd *cobra.Command, c *config.Config, stream string, o 
 	if r.parsed, err = handler.DecodeAnswer(text, tryAttempt, ids); err != nil {
 		return fmt.Errorf("answer of the handler: %w", err)
 	}
-	if err := checkTried(c, stream, r.parsed); err != nil {
+	if err := checkTried(c, stream, o, r.parsed); err != nil {
 		return fmt.Errorf("answer of the handler: %w", err)
 	}
 	r.Answer, r.left = text, len(ids)-len(r.parsed.Results)
@@ -146,9 +149,12 @@ func (a *app) tryHandler(cmd *cobra.Command, c *config.Config, stream string, o 
 // handler returns the handler to try.
 func (o *trying) handler(c *config.Config, stream string) (config.Handler, error) {
 	h := c.Handlers[stream]
+	if err := o.validMessages(); err != nil {
+		return h, err
+	}
 	switch {
-	case len(o.messages) == 0:
-		return h, errors.New("--message is required: the body of a message, as JSON")
+	case c.Streams[stream].Pool != nil:
+		return h, fmt.Errorf("stream %s has a pool, and its entries are for sessions: it has no handler", stream)
 	case o.url != "" && o.exec != "":
 		return h, errors.New("--url and --exec exclude each other")
 	case o.secret != "" && !config.Secret(o.secret).Local():
@@ -183,17 +189,15 @@ func (a *app) tryRequest(stream string, o *trying) (text []byte, ids []string, s
 		state = nil
 	}
 	r := handler.Request{Stream: stream, Group: o.group, Version: 0, Attempt: tryAttempt, State: state}
-	now := time.Now()
-	for i, argument := range o.messages {
-		body, err := a.argument("--message", argument)
-		if err != nil {
+	messages, err := a.tried(stream, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for i := range messages {
+		if err := messages[i].Validate(); err != nil {
 			return nil, nil, nil, err
 		}
-		m := record.Message{Stream: stream, Group: o.group, ID: "try-" + strconv.Itoa(i+1), ContentType: "application/json", Body: body, Accepted: now, Try: 1}
-		if err := m.Validate(); err != nil {
-			return nil, nil, nil, err
-		}
-		message, err := handler.NewMessage(&m)
+		message, err := handler.NewMessage(&messages[i])
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -205,17 +209,9 @@ func (a *app) tryRequest(stream string, o *trying) (text []byte, ids []string, s
 
 // argument returns the JSON of a flag: itself, or that of a file.
 func (a *app) argument(flag, text string) (json.RawMessage, error) {
-	data := []byte(text)
-	if path, named := strings.CutPrefix(text, "@"); named {
-		var err error
-		if path == "-" {
-			data, err = io.ReadAll(a.in)
-		} else {
-			data, err = os.ReadFile(path) //nolint:gosec // the user names it
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flag, err)
-		}
+	data, err := a.read(flag, text)
+	if err != nil {
+		return nil, err
 	}
 	if len(data) > 0 && (!json.Valid(data) || !utf8.Valid(data)) {
 		return nil, fmt.Errorf("%s must be JSON, such as '{\"item\":7}'; a text needs quotes: '\"text\"'", flag)
@@ -249,26 +245,6 @@ func closeTried(ctx context.Context, c closer) {
 		p.Kill()
 	}
 	_ = c.Close() // nothing is left to report: the answer was read, or the call has failed
-}
-
-// checkTried checks the destinations of effects, and that the stream has a log if an entry is
-// appended, if the stream is in the configuration.
-func checkTried(c *config.Config, stream string, answer *handler.Answer) error {
-	s, configured := c.Streams[stream]
-	if !configured {
-		return nil
-	}
-	for i, r := range answer.Results {
-		if len(r.Append) > 0 && s.Settings(stream).LogRetention == 0 {
-			return fmt.Errorf("messages[%d].append is for the log of the group, and the stream has none: configure log.retain", i)
-		}
-		for j, e := range r.Effects {
-			if e.To != "" && !slices.Contains(s.Destinations, e.To) {
-				return fmt.Errorf("messages[%d].effects[%d].to is %q, which is no destination of the stream; it has: %s", i, j, e.To, cmp.Or(strings.Join(s.Destinations, ", "), "none"))
-			}
-		}
-	}
-	return nil
 }
 
 // showTried prints the results that would be committed.

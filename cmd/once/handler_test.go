@@ -105,6 +105,71 @@ func TestHandlerTryRefusesAStateThatIsTooLarge(t *testing.T) {
 	}
 }
 
+func TestHandlerTrySendsTheMessageOfItsFlags(t *testing.T) {
+	var got []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ = io.ReadAll(r.Body)
+		var request struct {
+			Messages []struct {
+				ID string `json:"id"`
+			}
+		}
+		_ = json.Unmarshal(got, &request)
+		_ = json.NewEncoder(w).Encode(map[string]any{"messages": request.Messages})
+	}))
+	defer s.Close()
+	t.Chdir(t.TempDir())
+	w := newWorld(t)
+	for want, args := range map[string][]string{
+		`"timer":"unpaid"}]`:                {"--timer", "unpaid"},
+		`"id":"timer:0:1"`:                  {"--timer", "unpaid", "--message", "{}"},
+		`"id":"order-1","try":3`:            {"--id", "order-1", "--try", "3", "--message", "1"},
+		`"id":"order-2"`:                    {"--id", "order", "--message", "1", "--message", "2"},
+		`"content_type":"text/plain"`:       {"--content-type", "text/plain", "--message", "not JSON"},
+		`"body":"not JSON"`:                 {"--content-type", "text/plain", "--message", "not JSON"},
+		`"headers":{"A":"b=c"}`:             {"--header", "A=b=c", "--message", "1"},
+		`"content_type":"application/json"`: {"--message", "1"},
+	} {
+		got = nil
+		code := w.once(t.Context(), "", append([]string{"handler", "try", "orders", "--url", s.URL}, args...)...)
+		if code != exitOK || !strings.Contains(string(got), want) {
+			t.Errorf("%q: exit %d, the request is %s; want 0 and %s: %s", args, code, got, want, w.err.String())
+		}
+	}
+}
+
+func TestHandlerTryRefusesWhatACommitRefuses(t *testing.T) {
+	var results string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"messages":[{"id":"try-1",`+results+`}]}`)
+	}))
+	defer s.Close()
+	t.Chdir(t.TempDir())
+	text := "streams: {logged: {log: {retain: 7d}}, numbered: {admission: sequence}, plain: {destinations: [next]}}\ndestinations: {next: {stream: numbered}}\n"
+	if err := os.WriteFile("once.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var timers []string
+	for i := range record.MaxTimers + 1 {
+		timers = append(timers, `{"timer":"`+strconv.Itoa(i)+`","after":"1h"}`)
+	}
+	half := strings.Repeat("x", record.MaxReply/2)
+	for _, c := range []struct{ stream, results, want string }{
+		{"plain", `"reply":{"status":200,"headers":{"A":"` + strings.Repeat("x", 9000) + `"},"body":"` + strings.Repeat("x", record.MaxReply-9000) + `"}`, "headers included: at most"},
+		{"plain", `"effects":[{"to":"next","after":"1h"}]`, "with admission: sequence, which takes none"},
+		{"plain", `"effects":[` + strings.Join(timers, ",") + `]`, "timers in one group: at most"},
+		{"none", `"effects":[` + strings.Join(timers, ",") + `]`, "timers in one group: at most"},
+		{"logged", `"effects":[{"timer":"a","after":"1h","body":"` + half + half + `"}]`, "bytes in this stream"},
+	} {
+		results = c.results
+		w := newWorld(t)
+		code := w.once(t.Context(), "", "handler", "try", c.stream, "--url", s.URL, "--message", "1")
+		if code != exitFailed || !strings.Contains(w.err.String(), c.want) {
+			t.Errorf("%s: exit %d, %.300s; want 1 and %q", c.stream, code, w.err.String(), c.want)
+		}
+	}
+}
+
 func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 	t.Chdir(t.TempDir())
 	script := "read -r line\necho $$ >started\nmv started pid\nexec sleep 3600\n"
@@ -142,7 +207,7 @@ func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}, b: {}, c: {}}\nhandlers: {b: {lambda: f}, c: {exec: x}}\n"), 0o600); err != nil {
+	if err := os.WriteFile("once.yaml", []byte("streams: {a: {}, b: {}, c: {}, d: {pool: {}}}\nhandlers: {b: {lambda: f}, c: {exec: x}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
@@ -151,6 +216,12 @@ func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
 		"exclude each other":                   {"a", "--url", "http://x", "--exec", "x", "--message", "1"},
 		"has no handler in the configuration":  {"a", "--message", "1"},
 		"is a function of Lambda":              {"b", "--message", "1"},
+		"--timer makes one message":            {"a", "--url", "http://x", "--timer", "x", "--message", "1", "--message", "2"},
+		"--id and --timer exclude each other":  {"a", "--url", "http://x", "--timer", "x", "--id", "y"},
+		"--try must be at least 1":             {"a", "--url", "http://x", "--message", "1", "--try", "0"},
+		"must be a media type":                 {"a", "--url", "http://x", "--message", "1", "--content-type", "x y"},
+		"must be NAME=VALUE":                   {"a", "--url", "http://x", "--message", "1", "--header", "x"},
+		"headers must have names":              {"a", "--url", "http://x", "--message", "1", "--header", "=x"},
 		"--message must be JSON":               {"a", "--url", "http://x", "--message", "text"},
 		"--state must be JSON":                 {"a", "--url", "http://x", "--message", "1", "--state", "{"},
 		"no such file":                         {"a", "--url", "http://x", "--message", "@" + filepath.Join(dir, "none")},
@@ -158,6 +229,7 @@ func TestHandlerTryRefusesWhatItCanNotSend(t *testing.T) {
 		"must be absolute, with http or https": {"a", "--url", "x", "--message", "1"},
 		"is missing or empty":                  {"a", "--url", "http://x", "--message", "1", "--secret", "env:ONCE_NO_SUCH"},
 		"as env:NAME or file:PATH":             {"a", "--url", "http://x", "--message", "1", "--secret", "ONCE_NO_SUCH"},
+		"stream d has a pool":                  {"d", "--url", "http://x", "--message", "1"},
 		"signs requests to a URL":              {"c", "--message", "1", "--secret", "env:ONCE_NO_SUCH"},
 	} {
 		if code := w.once(t.Context(), "", append([]string{"handler", "try"}, args...)...); code != exitUsage || !strings.Contains(w.err.String(), want) {

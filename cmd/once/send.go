@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -243,15 +242,8 @@ func (o *sending) own(cmd *cobra.Command) (err error) {
 	if err := o.due(); err != nil {
 		return err
 	}
-	for _, h := range o.headers {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok {
-			return fmt.Errorf("--header %q must be NAME=VALUE", h)
-		}
-		if o.message.Headers == nil {
-			o.message.Headers = map[string]string{}
-		}
-		o.message.Headers[name] = value
+	if o.message.Headers, err = namedValues(o.headers); err != nil {
+		return err
 	}
 	return o.message.Validate()
 }

@@ -140,6 +140,12 @@ func isJSON(contentType string) (is, ok bool) {
 	return media == jsonType || strings.HasSuffix(media, "+json"), err == nil
 }
 
+// IsJSON reports whether bodies of a media type are JSON.
+func IsJSON(contentType string) bool {
+	is, _ := isJSON(contentType)
+	return is
+}
+
 // setBody returns the members for a body: body is JSON if the content type says so, otherwise a
 // string. Bytes that are not UTF-8 are body_base64, and so is a body that is not the JSON that its
 // content type promises: as a string, it would look like a JSON string.
