@@ -56,6 +56,12 @@ class TestAnswer(unittest.TestCase):
         message = Message(id="m-1", body=1, content_type="application/json")
         self.assertEqual(add(10, message, attempt), 11)
 
+    def test_the_text_of_a_reject_may_quote_half_of_a_surrogate_pair(self) -> None:
+        body = json.loads(r'"\ud83d"')
+        answer = add.answer(request(1, body, 2))
+        self.assertEqual(answer["messages"][1], {"id": "m-2", "reject": "? is no number"})
+        self.assertEqual(answer["state"], 3)
+
     def test_a_rejected_message_leaves_state_and_the_others_are_answered(self) -> None:
         answer = add.answer(request(1, "no", 2, state=10))
         self.assertEqual(answer["state"], 13)

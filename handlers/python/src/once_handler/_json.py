@@ -39,6 +39,14 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+def replace_surrogates(text: str) -> str:
+    """Return a text for people without halves of surrogate pairs, which UTF-8 does not have.
+
+    A JSON text that a handler reads can contain them.
+    """
+    return text.encode("utf-8", "replace").decode()
+
+
 def is_json(content_type: str) -> bool:
     """Report whether a media type is that of JSON."""
     media_type = content_type.partition(";")[0].strip().lower()
