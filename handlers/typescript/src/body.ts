@@ -22,13 +22,14 @@ export function isJSON(contentType: string | undefined): boolean {
 /**
  * encodeBody returns a body as it is written in an answer. A string and bytes are sent as they are,
  * whatever their media type; every other value is sent as JSON. It throws a TypeError if a value
- * can't be written as JSON.
+ * can't be written as JSON, or if a string can't be written in UTF-8.
  */
 export function encodeBody(body: unknown, options: BodyOptions = {}): EncodedBody {
   const { contentType, headers } = options;
   const rest = headers && Object.keys(headers).length > 0 ? { headers } : {};
   if (body === undefined) return contentType ? { content_type: contentType, ...rest } : rest;
   if (typeof body === "string") {
+    unicode(body, "the body");
     const content_type = contentType ?? "text/plain; charset=utf-8";
     if (isJSON(content_type)) return { content_type, ...rest, body_base64: toBase64(encoder.encode(body)) };
     return { content_type, ...rest, body };
@@ -39,6 +40,18 @@ export function encodeBody(body: unknown, options: BodyOptions = {}): EncodedBod
   const json = toJSON(body, "the body");
   if (isJSON(content_type)) return { content_type, ...rest, body: JSON.parse(json) };
   return { content_type, ...rest, body: json };
+}
+
+/** unicode throws a TypeError if a text has half of a surrogate pair, which UTF-8 does not have. */
+export function unicode(text: string, name: string): void {
+  if (loneSurrogate.test(text)) throw new TypeError(`${name} must be Unicode text: it has half of a surrogate pair`);
+}
+
+const loneSurrogate = /\p{Surrogate}/u;
+
+/** readable returns a text for people without halves of surrogate pairs. */
+export function readable(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }
 
 /** toJSON returns a value as JSON. It throws a TypeError if the value has none. */
