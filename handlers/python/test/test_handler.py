@@ -56,6 +56,25 @@ class TestAnswer(unittest.TestCase):
         message = Message(id="m-1", body=1, content_type="application/json")
         self.assertEqual(add(10, message, attempt), 11)
 
+    def test_keys_that_are_no_texts_fail_because_they_change_in_json(self) -> None:
+        @dataclass
+        class Counts:
+            of: dict[Any, int] = field(default_factory=dict)
+
+        @handler
+        def count(state: Any, message: Message, attempt: Attempt[Any]) -> Any:
+            key = message.body
+            counts = state or {}
+            counts[key] = counts.get(key, 0) + 1
+            return [(counts,), Counts(counts)]
+
+        self.assertEqual(count.answer(request("7"))["state"], [[{"7": 1}], {"of": {"7": 1}}])
+        for key in (7, 1.5, True, None):
+            with self.assertRaisesRegex(TypeError, "keys must be texts"):
+                count.answer(request(key))
+        with self.assertRaisesRegex(TypeError, "7 is int"):
+            Attempt(None).send("ledger", Counts({7: 1}))
+
     def test_the_text_of_a_reject_may_quote_half_of_a_surrogate_pair(self) -> None:
         body = json.loads(r'"\ud83d"')
         answer = add.answer(request(1, body, 2))
