@@ -54,9 +54,16 @@ export function readable(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }
 
-/** toJSON returns a value as JSON. It throws a TypeError if the value has none. */
+/**
+ * toJSON returns a value as JSON. It throws a TypeError if the value has none, or has a part that
+ * JSON.stringify would replace without an error.
+ */
 export function toJSON(value: unknown, name: string): string {
-  const json = JSON.stringify(value) as string | undefined;
+  const json = JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`${name} must be a value that JSON has, and has the number ${part}`);
+    if (part instanceof Map || part instanceof Set) throw new TypeError(`${name} must be a value that JSON has, and has a ${part instanceof Map ? "Map" : "Set"}`);
+    return part;
+  }) as string | undefined;
   if (json === undefined) throw new TypeError(`${name} must be a value that JSON has, not ${typeof value}`);
   return json;
 }

@@ -198,6 +198,10 @@ test("an error at the first message fails the call, asynchronous or not", async 
 test("values without JSON, wrong names, spans and statuses are errors of the message", async () => {
   const mistakes = {
     "the state must be a value that JSON has": () => () => {},
+    "the state must be a value that JSON has, and has the number NaN": (state) => (state ?? 0) + undefined,
+    "has the number Infinity": () => ({ cents: [1 / 0] }),
+    "the state must be a value that JSON has, and has a Map": () => ({ cents: new Map([["ann", 1]]) }),
+    "and has a Set": (_, __, a) => (a.send("mail", [new Set([1])]), null),
     "the body must be a value that JSON has": (_, __, a) => (a.reply(200, Symbol("x")), null),
     BigInt: (_, __, a) => (a.append(1n), null),
     "must be a Uint8Array": (_, __, a) => (a.append(new Uint16Array(1)), null),
