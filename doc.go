@@ -24,7 +24,7 @@
 // # Limits
 //
 // Only the results in the attempt are effectively once. If a handler calls another service itself,
-// it does so once for each attempt, and there may be several attempts: pass an idempotency key in
-// such calls, or make them effects. Bodies are at most [MaxBody] bytes,
+// it does so once for each attempt, and there may be several attempts: make such calls effects, or
+// pass an idempotency key of principal, stream, group and id. Bodies are at most [MaxBody] bytes,
 // those of replies and of entries in logs a quarter of it.
 package once
