@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -81,7 +82,8 @@ func (e *Engine) gather(ctx context.Context, p *part) (*plan, error) {
 
 // ask calls the handler, if there are messages. It returns false if the call failed and had
 // several messages: the next one has only the first of them, so that a message that always fails
-// does not make the others fail.
+// does not make the others fail. If the handler was not called at all, no message is the cause:
+// the first one goes back to its queue, and the others behind it.
 func (e *Engine) ask(ctx context.Context, gathered *plan) bool {
 	p, b := gathered.part, &gathered.call.batch
 	if len(b.Messages) == 0 {
@@ -90,6 +92,9 @@ func (e *Engine) ask(ctx context.Context, gathered *plan) bool {
 	b.ID, b.Group, b.Version, b.State = gathered.attempt, p.key, p.view.Version, slices.Clone(p.view.State)
 	b.Now, b.NoTimers = e.cfg.Now(), p.stream.NoTimers()
 	err := p.stream.Batch.Run(ctx, b)
+	if errors.Is(err, record.ErrUntried) {
+		b.Messages = b.Messages[:1]
+	}
 	if err != nil && len(b.Messages) > 1 {
 		e.cfg.Log.Warn("batch handler failed, and is called again with the first message alone", "stream", p.stream.Name, "messages", len(b.Messages), "error", err)
 		p.pace.next = 1

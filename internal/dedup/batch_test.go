@@ -166,6 +166,27 @@ func TestAMessageThatFailsItsCallDoesNotMakeItsNeighboursFail(t *testing.T) {
 	same(t, "state", string(l.group().State), "a,b,")
 }
 
+// A handler that is down is not called. Asking again with one message would only wait again.
+func TestMessagesWhoseHandlerIsNotCalledGoBackTogether(t *testing.T) {
+	l := newLab(t)
+	calls := 0
+	w := l.worker(asking(func(context.Context, *record.Batch) error {
+		calls++
+		return fmt.Errorf("%w: the handler is down", record.ErrUntried)
+	}))
+	out := w.Process(t.Context(), keyed("a", "b", "c"))
+	same(t, "fates", fates(out), []string{"retry", "retry", "retry"})
+	same(t, "calls", calls, 1)
+	if !errors.Is(out[0].Err, record.ErrUntried) {
+		t.Errorf("the first message: %v, want %v", out[0].Err, record.ErrUntried)
+	}
+	for _, o := range out[1:] {
+		if !errors.Is(o.Err, record.ErrBlocked) {
+			t.Errorf("a message behind it: %v, want %v", o.Err, record.ErrBlocked)
+		}
+	}
+}
+
 func TestACallGrowsAgainAfterAFailure(t *testing.T) {
 	l := newLab(t)
 	var sizes []int

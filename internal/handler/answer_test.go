@@ -78,7 +78,7 @@ func result(text string) string { return `{"messages":[{"id":"a",` + text + `}]}
 
 // wrongAnswers are answers to a request for the messages a and b, with a part of their error.
 func wrongAnswers() map[string]string {
-	large := strings.Repeat("a", 1<<20+1)
+	large, base64 := strings.Repeat("a", 1<<20+1), strings.Repeat("AAAA", 1<<19)
 	return map[string]string{
 		``:                        "is empty",
 		`{"messages":[{"id":"a"`:  "ends in the middle",
@@ -133,7 +133,8 @@ func wrongAnswers() map[string]string {
 		effect(`{"to":"x","body_base64":7}`):                             "body_base64 must be a string",
 		effect(`{"to":"x","content_type":"text","body":7}`):              "must be a string, because content_type is text",
 		effect(`{"to":"x","content_type":";","body":7}`):                 "content_type must be a media type",
-		effect(`{"to":"x","content_type":"a/b","body":"` + large + `"}`): "is larger than 1048576",
+		effect(`{"to":"x","content_type":"a/b","body":"` + large + `"}`): "body of 1048577 bytes is larger than 1048576",
+		effect(`{"to":"x","body_base64":"` + base64 + `"}`):              "body_base64 of 1572864 bytes is larger",
 		strings.Repeat(" ", handler.MaxAnswer+1):                         "has more than",
 	}
 }

@@ -38,11 +38,13 @@ func (o object) content(most int) (c Content, err error) {
 	if !ok && c.ContentType != "" {
 		return c, wrong(o.value("content_type").path, "must be a media type, such as application/json")
 	}
-	switch body := o.value("body"); {
+	body := o.value("body")
+	switch {
 	case o.has("body") && o.has("body_base64"):
 		return c, wrong(body.path, "and body_base64 exclude each other")
 	case o.has("body_base64"):
-		c.Body, err = o.value("body_base64").bytes()
+		body = o.value("body_base64")
+		c.Body, err = body.bytes()
 	case !o.has("body"):
 	case c.ContentType == "" || isJSON:
 		c.ContentType, c.Body = jsonTypeOr(c.ContentType), compact(body.raw)
@@ -54,7 +56,7 @@ func (o object) content(most int) (c Content, err error) {
 		c.Body = []byte(text)
 	}
 	if err == nil && len(c.Body) > most {
-		err = wrong(o.value("body").path, "of %d bytes is larger than %d", len(c.Body), most)
+		err = wrong(body.path, "of %d bytes is larger than %d", len(c.Body), most)
 	}
 	return c, err
 }

@@ -105,6 +105,14 @@ class TestExec(unittest.TestCase):
         self.assertEqual(first, {"error": "the request is longer than 1000 bytes"})
         self.assertEqual(second["state"], 1)
 
+    def test_a_request_of_the_largest_size_is_answered(self) -> None:
+        line = encode(request(0))
+        for limit, answered in ((len(line), True), (len(line) - 1, False)):
+            answers = io.BytesIO()
+            with mock.patch.object(_exec, "MAX_REQUEST", limit):
+                _exec.serve(noisy, io.BytesIO(line + b"\n"), answers)
+            self.assertEqual("messages" in json.loads(answers.getvalue()), answered)
+
     def test_a_pipe_that_closes_ends_the_program_quietly(self) -> None:
         process = subprocess.Popen(
             [sys.executable, *SCRIPT],

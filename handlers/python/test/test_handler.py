@@ -56,6 +56,31 @@ class TestAnswer(unittest.TestCase):
         message = Message(id="m-1", body=1, content_type="application/json")
         self.assertEqual(add(10, message, attempt), 11)
 
+    def test_keys_that_are_no_texts_fail_because_they_change_in_json(self) -> None:
+        @dataclass
+        class Counts:
+            of: dict[Any, int] = field(default_factory=dict)
+
+        @handler
+        def count(state: Any, message: Message, attempt: Attempt[Any]) -> Any:
+            key = message.body
+            counts = state or {}
+            counts[key] = counts.get(key, 0) + 1
+            return [(counts,), Counts(counts)]
+
+        self.assertEqual(count.answer(request("7"))["state"], [[{"7": 1}], {"of": {"7": 1}}])
+        for key in (7, 1.5, True, None):
+            with self.assertRaisesRegex(TypeError, "keys must be texts"):
+                count.answer(request(key))
+        with self.assertRaisesRegex(TypeError, "7 is int"):
+            Attempt(None).send("ledger", Counts({7: 1}))
+
+    def test_the_text_of_a_reject_may_quote_half_of_a_surrogate_pair(self) -> None:
+        body = json.loads(r'"\ud83d"')
+        answer = add.answer(request(1, body, 2))
+        self.assertEqual(answer["messages"][1], {"id": "m-2", "reject": "? is no number"})
+        self.assertEqual(answer["state"], 3)
+
     def test_a_rejected_message_leaves_state_and_the_others_are_answered(self) -> None:
         answer = add.answer(request(1, "no", 2, state=10))
         self.assertEqual(answer["state"], 13)

@@ -1,4 +1,4 @@
-import { encodeBody, type BodyOptions } from "./body.js";
+import { encodeBody, unicode, type BodyOptions } from "./body.js";
 import type { AnsweredMessage, EncodedBody, EncodedEffect } from "./document.js";
 
 /** A time span: a number and ms, s, m, h or d, such as "30s", "15m" or "7d". Days are whole numbers. */
@@ -34,7 +34,7 @@ export class Attempt {
     this.#check();
     named(to, "a destination");
     const { group, after } = options;
-    this.#effects.push({ to, ...(group === undefined ? {} : { group }), ...(after === undefined ? {} : { after: checked(after) }), ...encodeBody(body, options) });
+    this.#effects.push({ to, ...(group === undefined ? {} : { group: named(group, "a group") }), ...(after === undefined ? {} : { after: checked(after) }), ...encodeBody(body, options) });
   }
 
   /** append adds an entry to the log of the group. */
@@ -81,6 +81,7 @@ export class Attempt {
 
 function named(name: string, of: string): string {
   if (typeof name !== "string" || name === "") throw new TypeError(`the name of ${of} must be a string that is not empty`);
+  unicode(name, `the name of ${of}`);
   return name;
 }
 

@@ -22,13 +22,14 @@ export function isJSON(contentType: string | undefined): boolean {
 /**
  * encodeBody returns a body as it is written in an answer. A string and bytes are sent as they are,
  * whatever their media type; every other value is sent as JSON. It throws a TypeError if a value
- * can't be written as JSON.
+ * can't be written as JSON, or if a string can't be written in UTF-8.
  */
 export function encodeBody(body: unknown, options: BodyOptions = {}): EncodedBody {
   const { contentType, headers } = options;
   const rest = headers && Object.keys(headers).length > 0 ? { headers } : {};
   if (body === undefined) return contentType ? { content_type: contentType, ...rest } : rest;
   if (typeof body === "string") {
+    unicode(body, "the body");
     const content_type = contentType ?? "text/plain; charset=utf-8";
     if (isJSON(content_type)) return { content_type, ...rest, body_base64: toBase64(encoder.encode(body)) };
     return { content_type, ...rest, body };
@@ -41,9 +42,28 @@ export function encodeBody(body: unknown, options: BodyOptions = {}): EncodedBod
   return { content_type, ...rest, body: json };
 }
 
-/** toJSON returns a value as JSON. It throws a TypeError if the value has none. */
+/** unicode throws a TypeError if a text has half of a surrogate pair, which UTF-8 does not have. */
+export function unicode(text: string, name: string): void {
+  if (loneSurrogate.test(text)) throw new TypeError(`${name} must be Unicode text: it has half of a surrogate pair`);
+}
+
+const loneSurrogate = /\p{Surrogate}/u;
+
+/** readable returns a text for people without halves of surrogate pairs. */
+export function readable(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\ufffd");
+}
+
+/**
+ * toJSON returns a value as JSON. It throws a TypeError if the value has none, or has a part that
+ * JSON.stringify would replace without an error.
+ */
 export function toJSON(value: unknown, name: string): string {
-  const json = JSON.stringify(value) as string | undefined;
+  const json = JSON.stringify(value, (_, part: unknown) => {
+    if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`${name} must be a value that JSON has, and has the number ${part}`);
+    if (part instanceof Map || part instanceof Set) throw new TypeError(`${name} must be a value that JSON has, and has a ${part instanceof Map ? "Map" : "Set"}`);
+    return part;
+  }) as string | undefined;
   if (json === undefined) throw new TypeError(`${name} must be a value that JSON has, not ${typeof value}`);
   return json;
 }

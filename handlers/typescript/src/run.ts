@@ -1,5 +1,5 @@
 import { Attempt } from "./attempt.js";
-import { toJSON } from "./body.js";
+import { readable, toJSON } from "./body.js";
 import type { Answer, AnsweredMessage, Call } from "./document.js";
 import { Message } from "./message.js";
 import { Reject } from "./reject.js";
@@ -34,7 +34,7 @@ export async function run<State>(fn: HandlerFunction<State>, call: Call, failed:
     } catch (error) {
       attempt.abandon();
       if (error instanceof Reject) {
-        messages.push({ id: m.id, reject: error.message });
+        messages.push({ id: m.id, reject: readable(error.message) });
         continue;
       }
       failed(error, m.id);
@@ -47,6 +47,9 @@ export async function run<State>(fn: HandlerFunction<State>, call: Call, failed:
 
 /** textOf returns an error in words. */
 export function textOf(error: unknown): string {
-  if (error instanceof Error) return error.message || error.name;
-  return String(error);
+  try {
+    return readable(String(error instanceof Error ? error.message || error.name : error));
+  } catch {
+    return "an error that has no text";
+  }
 }

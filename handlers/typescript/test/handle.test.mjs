@@ -3,6 +3,8 @@ import { test } from "node:test";
 import { handle, Reject } from "../dist/index.js";
 import { call } from "./calls.mjs";
 
+const half = "\ud83d"; // of a surrogate pair
+
 const silent = { onError: () => {} };
 const answer = (fn, document) => handle(fn, silent).lambda(document);
 
@@ -133,6 +135,24 @@ test("a reject is a dead letter, its effects and its state are discarded, and th
   assert.deepEqual(got.state, { cents: 9 });
 });
 
+test("a reason and an error may quote half of a surrogate pair, and an error may have no text", async () => {
+  const refuses = (state, { body }) => {
+    throw new Reject(`no item ${body}`);
+  };
+  assert.deepEqual((await answer(refuses, call(null, { body: half }))).messages, [{ id: "m-1", reject: "no item \ufffd" }]);
+  for (const [error, detail] of [
+    [new Error(half), "\ufffd"],
+    [Object.create(null), "an error that has no text"],
+  ]) {
+    const fails = () => {
+      throw error;
+    };
+    const request = new Request("http://handler/", { method: "POST", body: JSON.stringify(call(null, {})) });
+    const response = await handle(fails, { ...silent, unsigned: true }).fetch(request);
+    assert.equal((await response.json()).detail, detail);
+  }
+});
+
 test("an error at a later message ends the answer before it, with the state of then", async () => {
   const failed = [];
   const handler = handle(
@@ -178,11 +198,19 @@ test("an error at the first message fails the call, asynchronous or not", async 
 test("values without JSON, wrong names, spans and statuses are errors of the message", async () => {
   const mistakes = {
     "the state must be a value that JSON has": () => () => {},
+    "the state must be a value that JSON has, and has the number NaN": (state) => (state ?? 0) + undefined,
+    "has the number Infinity": () => ({ cents: [1 / 0] }),
+    "the state must be a value that JSON has, and has a Map": () => ({ cents: new Map([["ann", 1]]) }),
+    "and has a Set": (_, __, a) => (a.send("mail", [new Set([1])]), null),
     "the body must be a value that JSON has": (_, __, a) => (a.reply(200, Symbol("x")), null),
     BigInt: (_, __, a) => (a.append(1n), null),
     "must be a Uint8Array": (_, __, a) => (a.append(new Uint16Array(1)), null),
     "status of a reply": (_, __, a) => (a.reply(99), null),
     "name of a destination": (_, __, a) => (a.send(""), null),
+    "name of a group": (_, __, a) => (a.send("mail", 1, { group: "" }), null),
+    "the body must be Unicode": (_, __, a) => (a.send("mail", half), null),
+    "body must be Unicode": (_, __, a) => (a.reply(200, half, { contentType: "application/json" }), null),
+    "name of a group must be Unicode": (_, __, a) => (a.send("mail", 1, { group: half }), null),
     "name of a timer": (_, __, a) => (a.timer(undefined, "1s"), null),
     "time span": (_, __, a) => (a.timer("t", "soon"), null),
     'not "1.5d"': (_, __, a) => (a.timer("t", "1.5d"), null), // once takes whole days, before all other units

@@ -189,9 +189,12 @@ func (p *Program) read(line []byte) ([]byte, error) {
 	}
 	first := bytes.TrimLeft(line, " \t")
 	switch err := json.Unmarshal(line, &failed); {
-	case len(first) == 0 || first[0] != '{', err != nil && !json.Valid(line):
+	case len(first) == 0 || first[0] != '{':
 		p.kill()
 		return nil, notAnswer(line)
+	case err != nil && !json.Valid(line): // such as NaN, which some languages write
+		p.kill()
+		return nil, fmt.Errorf("%w. The line begins like an answer, but is not JSON: %w", notAnswer(line), err)
 	case err == nil && failed.Error != nil:
 		return nil, handler.Failed(*failed.Error)
 	}

@@ -64,6 +64,8 @@ func handle(way string) {
 		case "print":
 			fmt.Println("got a request")
 			fmt.Println("{}")
+		case "nan":
+			fmt.Println(`{"state":NaN}`)
 		case "late":
 			fmt.Println("{}")
 			fmt.Println("and another line")
@@ -203,6 +205,7 @@ func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 func TestOutputThatIsNoAnswerIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	for way, want := range map[string]string{
 		"print": `wrote "got a request" to its standard output, which is only for answers`,
+		"nan":   "begins like an answer, but is not JSON: invalid character 'N'",
 		"large": "has more than 6291456 bytes",
 	} {
 		if got := call(t, open(t, way, program.Options{})); !strings.Contains(got, want) {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/effectively-once/once/internal/schedule"
@@ -13,6 +14,7 @@ const scheduleEvery = time.Second
 
 // scheduleForever sends the ticks of the schedules at their times, until the context ends.
 func (s *System) scheduleForever(ctx context.Context) {
+	failures := scheduleFailures{log: s.options.Log}
 	for ctx.Err() == nil {
 		g := s.now()
 		next, err := g.schedules.Send(ctx)
@@ -20,11 +22,30 @@ func (s *System) scheduleForever(ctx context.Context) {
 		if err != nil {
 			next = now.Add(scheduleEvery)
 			if ctx.Err() == nil {
-				s.options.Log.Error("schedules not sent", "error", err)
+				failures.report(err, now)
 			}
 		}
 		s.untilScheduled(ctx, g, next)
 	}
+}
+
+// remindOfSchedules is the time between two log lines about the same error.
+const remindOfSchedules = time.Minute
+
+// scheduleFailures logs the errors of schedules, which are tried again every second.
+type scheduleFailures struct {
+	log  *slog.Logger
+	text string    // of the error that was logged last
+	at   time.Time // when it was logged
+}
+
+// report logs an error, unless the same one was logged less than a minute ago.
+func (f *scheduleFailures) report(err error, now time.Time) {
+	if err.Error() == f.text && now.Sub(f.at).Abs() < remindOfSchedules {
+		return
+	}
+	f.text, f.at = err.Error(), now
+	f.log.Error("schedules not sent; they are tried again every second", "error", err)
 }
 
 // untilScheduled waits until a time, or until a generation is replaced. The zero time never comes.

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ._handler import MAX_REQUEST, log
-from ._json import decode, encode
+from ._json import decode, encode, replace_surrogates
 
 if TYPE_CHECKING:
     from ._handler import Handler
@@ -54,7 +54,7 @@ def take_streams_early() -> None:
 
 def serve(handler: Handler[Any], requests: BinaryIO, answers: BinaryIO) -> None:
     while True:
-        line = requests.readline(MAX_REQUEST + 1)
+        line = requests.readline(MAX_REQUEST + len(b"\n"))
         if not line.endswith(b"\n") and len(line) <= MAX_REQUEST:
             return  # the end; a line that is cut off has nobody who waits for its answer
         rest = memoryview(answer(handler, line, requests).encode() + b"\n")
@@ -63,7 +63,7 @@ def serve(handler: Handler[Any], requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def answer(handler: Handler[Any], line: bytes, requests: BinaryIO) -> str:
-    if len(line) > MAX_REQUEST:
+    if len(line) > MAX_REQUEST and not line.endswith(b"\n"):
         while line and not line.endswith(b"\n"):
             line = requests.readline(1 << 20)
         return encode({"error": f"the request is longer than {MAX_REQUEST} bytes"})
@@ -76,4 +76,4 @@ def answer(handler: Handler[Any], line: bytes, requests: BinaryIO) -> str:
     except Exception as e:
         log.exception("the handler failed")
         text = f"{type(e).__name__}: {e}"[:MAX_ERROR]
-        return encode({"error": text.encode("utf-8", "replace").decode()})
+        return encode({"error": replace_surrogates(text)})

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, overload
 
-from ._json import decode, encode, is_json
+from ._json import decode, encode, is_json, replace_surrogates
 from ._message import Message, Reject, RequestError, read_message
 from ._signature import TOLERANCE, Secrets
 from ._typed import load as load_typed
@@ -228,7 +228,8 @@ class Handler(Generic[S]):
                 text = self._run(message, attempt)
                 results.append(attempt._result(message.id))
             except Reject as e:
-                results.append({"id": message.id, "reject": str(e) or "rejected by the handler"})
+                reason = replace_surrogates(str(e)) or "rejected by the handler"
+                results.append({"id": message.id, "reject": reason})
             except Exception:
                 if not results:
                     raise

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ._handler import log
-from ._json import decode, encode
+from ._json import decode, encode, replace_surrogates
 from ._message import RequestError
 from ._signature import Secrets, keys_of, verify_keys
 
@@ -35,7 +35,7 @@ class Response(NamedTuple):
 def problem(status: HTTPStatus, detail: str) -> Response:
     """Return a problem of RFC 9457."""
     document = {"type": "about:blank", "title": status.phrase, "status": int(status)}
-    text = encode({**document, "detail": detail.encode("utf-8", "replace").decode()})
+    text = encode({**document, "detail": replace_surrogates(detail)})
     return Response(status, "application/problem+json", text.encode())
 
 

@@ -10,8 +10,10 @@ from typing import Any
 def encode(value: Any) -> str:
     """Return the value as compact JSON. Dataclasses are objects.
 
-    Raises TypeError or ValueError if the value has no form in JSON or in UTF-8.
+    Raises TypeError or ValueError if the value has no form in JSON or in UTF-8. A key that is no
+    text has none: it would be another key when the value is read again.
     """
+    _check_keys(value)
     text = json.dumps(
         value, default=_plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
@@ -21,8 +23,23 @@ def encode(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        _check_keys(fields)
+        return fields
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _check_keys(value: Any) -> None:
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"keys must be texts, as in JSON: {key!r} is {type(key).__name__}")
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    for item in value:
+        if isinstance(item, (dict, list, tuple)):
+            _check_keys(item)
 
 
 def decode(text: str | bytes) -> Any:
@@ -37,6 +54,14 @@ def decode(text: str | bytes) -> Any:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def replace_surrogates(text: str) -> str:
+    """Return a text for people without halves of surrogate pairs, which UTF-8 does not have.
+
+    A JSON text that a handler reads can contain them.
+    """
+    return text.encode("utf-8", "replace").decode()
 
 
 def is_json(content_type: str) -> bool:
