@@ -100,7 +100,7 @@ func TestHandlerTryRefusesAStateThatIsTooLarge(t *testing.T) {
 	t.Chdir(t.TempDir())
 	w := newWorld(t)
 	code := w.once(t.Context(), "", "handler", "try", "orders", "--url", s.URL, "--message", "1")
-	if code != exitFailed || !strings.Contains(w.err.String(), "state of 262146 bytes is larger than 262144") {
+	if code != exitFailed || !strings.Contains(w.err.String(), "state of 262146 bytes is larger than 262144: keep less in it, or use smaller groups") {
 		t.Errorf("exit %d, %.300s; want %d and the size", code, w.err.String(), exitFailed)
 	}
 }

@@ -55,7 +55,7 @@ func DecodeAnswer(data []byte, attempt string, ids []string) (*Answer, error) {
 	if a.SetState {
 		a.State = decodeState(o.members["state"])
 		if len(a.State) > record.MaxBatchState {
-			return nil, wrong("state", "of %d bytes is larger than %d", len(a.State), record.MaxBatchState)
+			return nil, wrong("state", "of %d bytes is larger than %d: keep less in it, or use smaller groups", len(a.State), record.MaxBatchState)
 		}
 	}
 	items, err := o.list("messages")
