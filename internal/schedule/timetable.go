@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // images for containers, Lambda and Windows have no time zones
@@ -55,17 +56,28 @@ func Parse(expression string, zone *time.Location) (Timetable, error) {
 	}
 	parser := cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor).WithMaxSearchYears(searchYears)
 	wall, err := parser.Parse(lower)
+	if err == nil && slices.ContainsFunc(strings.Fields(text), limitsStar) {
+		err = errStar
+	}
 	if err != nil {
 		return Timetable{}, fmt.Errorf("is no cron expression: %w", fault(parser, text, err))
 	}
 	if s, ok := wall.(*cron.SpecSchedule); ok {
 		s.Location = time.UTC
 	}
-	t := Timetable{wall: wall, zone: zone, every: lower == "@hourly" || text[0] != '@' && strings.HasPrefix(strings.Fields(text)[1], "*")}
+	t := Timetable{wall: wall, zone: zone, every: lower == "@hourly" || text[0] != '@' && strings.ContainsAny(strings.Fields(text)[1][:1], "*?")}
 	if t.wall.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return Timetable{}, errors.New("never happens: no date matches it")
 	}
 	return t, nil
+}
+
+var errStar = errors.New("* can't begin a range")
+
+// limitsStar reports whether a field has a range that begins with * or its synonym ?, as in *-5.
+// The parser reads it as * and ignores the end.
+func limitsStar(field string) bool {
+	return strings.Contains(field, "*-") || strings.Contains(field, "?-")
 }
 
 // fault returns the error of an expression that the parser refuses: it names the first field with a
@@ -81,7 +93,7 @@ func fault(parser cron.Parser, text string, err error) error {
 	for i, field := range strings.Fields(text) {
 		alone := []string{"*", "*", "*", "*", "*"}
 		alone[i] = strings.ToLower(field)
-		if _, e := parser.Parse(strings.Join(alone, " ")); e != nil {
+		if _, e := parser.Parse(strings.Join(alone, " ")); e != nil || limitsStar(field) {
 			return fmt.Errorf(allowed[i]+", or *, a list 1,2, a range 1-5 or a step */2 of these", field)
 		}
 	}
@@ -90,7 +102,7 @@ func fault(parser cron.Parser, text string, err error) error {
 
 // Next returns the first time after t, in UTC, or the zero time if there is none in the next years.
 //
-// If the hour field begins with *, the times are those that the clock of the zone shows: none in an
+// If the hour field begins with * or its synonym ?, the times are those that the clock of the zone shows: none in an
 // hour that is left out when clocks are put forward, and two for each minute of an hour that is
 // repeated when they are put back. Otherwise every day has each of its times once: a time that is
 // left out is moved to the moment at which the clocks are put forward, and of a repeated one only

@@ -55,6 +55,7 @@ func TestATimetableHasTheTimesOfItsCronExpression(t *testing.T) {
 		{"30 9 * * MON-FRI", "2026-11-27T12:00:00Z", []string{"11-30 09:30 UTC"}},
 		{"0 0 13 * 5", "2026-11-27T12:00:00Z", []string{"12-04 00:00 UTC", "12-11 00:00 UTC", "12-13 00:00 UTC"}}, // the 13th, and every Friday
 		{"0 0 * * 7", "2026-11-27T12:00:00Z", []string{"11-29 00:00 UTC"}},
+		{"*/30 *,5 ? * *", "2026-11-27T12:00:00Z", []string{"11-27 12:30 UTC", "11-27 13:00 UTC"}},
 		{"@daily", "2026-11-27T12:00:00Z", []string{"11-28 00:00 UTC"}},
 		{"@midnight", "2026-11-27T12:00:00Z", []string{"11-28 00:00 UTC"}},
 		{"@hourly", "2026-11-27T12:00:00Z", []string{"11-27 13:00 UTC"}},
@@ -164,6 +165,15 @@ func TestEveryDayHasEachOfItsTimesOnce(t *testing.T) {
 	}
 }
 
+func TestAQuestionMarkIsAStarWhenClocksAreChanged(t *testing.T) {
+	for _, after := range []string{"2026-03-29T00:00:00Z", "2026-10-25T00:00:00Z"} {
+		want, got := times(t, "30 * * * *", "Europe/Berlin", after, 4), times(t, "30 ? * * *", "Europe/Berlin", after, 4)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", after, diff)
+		}
+	}
+}
+
 func TestAnExpressionThatIsWrongIsRefusedWithTheReason(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                                "empty",
@@ -172,6 +182,8 @@ func TestAnExpressionThatIsWrongIsRefusedWithTheReason(t *testing.T) {
 		"61 * * * *":                      `no cron expression: minute "61" must be from 0 to 59`,
 		"x * * * *":                       `no cron expression: minute "x" must be`,
 		"0 25 * * *":                      `hour "25" must be from 0 to 23`,
+		"0 *-5 * * *":                     `hour "*-5" must be from 0 to 23`,
+		"0 0 1,?-5/2 * *":                 `day of month "1,?-5/2" must be from 1 to 31`,
 		"0 3 0 * *":                       `day of month "0" must be from 1 to 31`,
 		"0 3 * JULY *":                    `month "JULY" must be from 1 to 12, or JAN to DEC`,
 		"0 3 * * 1,8":                     `day of week "1,8" must be from 0 (Sunday) to 7, or SUN to SAT`,
