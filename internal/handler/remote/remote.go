@@ -5,7 +5,8 @@
 //
 // # Errors
 //
-// A problem (RFC 9457) is an error in the handler's own words, a [*handler.FailedError]. No error
+// A problem (RFC 9457) is an error in the handler's own words, a [*handler.FailedError], unless its
+// status is 502, 503 or 504: then a proxy may have answered because the handler is down. No error
 // contains more of the URL than its host: the rest may contain secrets.
 //
 // # Limits
@@ -156,7 +157,7 @@ func (c *Caller) request(ctx context.Context, attempt string, body []byte) (*htt
 // refusal returns the error for a status that is not 200.
 func (c *Caller) refusal(response *http.Response, body []byte) error {
 	code := response.StatusCode
-	if text, ok := problem(response.Header.Get("Content-Type"), body); ok && code >= http.StatusBadRequest {
+	if text, ok := problem(response.Header.Get("Content-Type"), body); ok && code >= http.StatusBadRequest && !gateway(code) {
 		return handler.Failed(text)
 	}
 	answer := &record.AnswerError{
@@ -172,6 +173,11 @@ func (c *Caller) refusal(response *http.Response, body []byte) error {
 		hint = "does the handler have the same secret?"
 	}
 	return fmt.Errorf("call the handler at %s (%s): %w", c.host, hint, answer)
+}
+
+// gateway reports whether a proxy may answer with a status because it can't reach the handler.
+func gateway(code int) bool {
+	return code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout
 }
 
 // problem returns the text of a problem (RFC 9457), and reports whether a body is one.

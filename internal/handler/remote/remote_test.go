@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -85,6 +86,27 @@ func TestEveryAnswerButAWholeOneWithStatus200IsAnError(t *testing.T) {
 				t.Errorf("the error %v has the path of %s, which may be a secret", err, server.URL)
 			}
 		})
+	}
+}
+
+// Proxies answer with these statuses if the handler is down, some of them as a problem.
+func TestAProblemOfAGatewayIsNoAnswerOfTheHandler(t *testing.T) {
+	for code, own := range map[int]bool{
+		http.StatusBadRequest: true, http.StatusInternalServerError: true, http.StatusNotImplemented: true,
+		http.StatusBadGateway: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false,
+	} {
+		caller, _ := open(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, `{"detail":"no upstream"}`)
+		}), remote.Options{})
+		_, err := caller.Call(t.Context(), "x", []byte("{}"))
+		if err == nil || !strings.Contains(err.Error(), "no upstream") {
+			t.Errorf("%d: the error is %v, want one with the detail", code, err)
+		}
+		if got := errors.As(err, new(*handler.FailedError)); got != own {
+			t.Errorf("%d: the error %v counts as the handler's own: %t, want %t", code, err, got, own)
+		}
 	}
 }
 
