@@ -84,8 +84,9 @@ func (a *Attempt[S]) SendAfter(destination string, after time.Duration, body Bod
 // The message is processed once, and not if a commit has cancelled or replaced the timer before.
 //
 // The delay counts from the run of the handler, and is at most a year. A group has at most 1,000
-// timers. If that is exceeded, if the name is empty or longer than 256 bytes, or if the handler is
-// [Stateless], the attempt fails. The end of the group's log cancels its timers.
+// timers. If that is exceeded, or if the name is empty or longer than 256 bytes, the attempt fails.
+// It also fails if the handler is [Stateless] and its stream declares its destinations: then its
+// groups have no record that could hold a timer. The end of the group's log cancels its timers.
 func (a *Attempt[S]) SetTimer(name string, after time.Duration, body Body) {
 	err := body.check(MaxBody)
 	if err == nil {
