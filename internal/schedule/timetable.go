@@ -102,11 +102,11 @@ func fault(parser cron.Parser, text string, err error) error {
 
 // Next returns the first time after t, in UTC, or the zero time if there is none in the next years.
 //
-// If the hour field begins with * or its synonym ?, the times are those that the clock of the zone shows: none in an
-// hour that is left out when clocks are put forward, and two for each minute of an hour that is
-// repeated when they are put back. Otherwise every day has each of its times once: a time that is
-// left out is moved to the moment at which the clocks are put forward, and of a repeated one only
-// the first counts.
+// If the hour field begins with * or its synonym ?, the times are those that the clock of the zone
+// shows: none in an hour that is left out when clocks are put forward, and two for each minute of
+// an hour that is repeated when they are put back. Otherwise every day has each of its times once:
+// a time that is left out is moved to the moment at which the clocks are put forward, and of a
+// repeated one only the first counts.
 func (t Timetable) Next(after time.Time) time.Time {
 	if t.wall == nil {
 		return time.Time{}
