@@ -98,7 +98,8 @@ func (a *Attempt[S]) SetTimer(name string, after time.Duration, body Body) {
 }
 
 // Cancel cancels the timer of that name, if the group has one. As soon as the attempt is committed,
-// its message is no longer processed, even if it was delivered already.
+// its message is no longer processed, even if it was delivered already. The attempt fails if the
+// name is invalid or the handler can't have timers, see [Attempt.SetTimer].
 func (a *Attempt[S]) Cancel(name string) {
 	if err := a.inner.CancelTimer(name); err != nil {
 		a.fail(fmt.Errorf("cancel timer %q: %w", name, err))
