@@ -56,7 +56,7 @@ func noLetter(s admin.Admin, id string) error {
 	if _, onStack := s.(*deployed.System); onStack {
 		return fmt.Errorf("%w; of each group in a .fifo queue only the first ten dead letters can be received: if others may stand before it, put them back or drop them first", err)
 	}
-	return err
+	return fmt.Errorf("%w; a message that is still retried is not a dead letter yet: see once show STREAM --id ID", err)
 }
 
 func letterRows(letters []admin.DeadLetter) [][]string {
