@@ -14,8 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
-
-	"github.com/effectively-once/once/internal/backoff"
+	"github.com/cenkalti/backoff/v5"
 )
 
 // Client is the part of S3 that the package uses; *s3.Client implements it.
@@ -39,30 +38,20 @@ func (b *bucket) put(ctx context.Context, key string, body []byte) error {
 	return err
 }
 
-// How often an object is read if its body ends early, and the limits of the random pauses between.
-const (
-	reads      = 3
-	firstPause = 100 * time.Millisecond
-	mostPause  = time.Second
-)
+// reads is how often an object is read if its body ends early.
+const reads = 3
 
 // get returns an object. The SDK repeats a request that failed, but leaves it to its caller to
 // repeat one whose answer ends before its body does.
 func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
-	for n := 1; ; n++ {
+	return backoff.Retry(ctx, func() ([]byte, error) {
 		out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: &key})
 		if err != nil {
-			return nil, err
+			return nil, backoff.Permanent(err)
 		}
 		body, err := io.ReadAll(out.Body)
-		err = errors.Join(err, out.Body.Close())
-		if err == nil {
-			return body, nil
-		}
-		if n == reads || backoff.Sleep(ctx, backoff.Full(n, firstPause, mostPause)) != nil {
-			return nil, fmt.Errorf("read the body: %w", err)
-		}
-	}
+		return body, errors.Join(err, out.Body.Close())
+	}, backoff.WithMaxTries(reads))
 }
 
 // missing reports whether S3 has no object under the key. A missing bucket is another error.
