@@ -60,9 +60,9 @@ func (a *app) handlerTry() *cobra.Command {
 		Long: `Try sends one request to a handler and shows what would be committed: the state before and after, and for each message the reply, the effects, the
 timers, the entries of the log, or the refusal. Nothing is committed, and no server is needed.
 
-The handler is that of the stream in the configuration, unless --url or --exec names another one. The reply and the timers are checked as a commit checks them.
-If the stream is in the configuration, the destinations of effects are checked too, whether they can be delayed, and that the stream has a log if entries are
-appended. The group has no other timers and no effects that wait.
+The handler is that of the stream in the configuration, unless --url or --exec names another one. The reply and the timers are checked as a commit checks them,
+for a group that has no other timers. If the stream is in the configuration, so are the destinations of effects, whether each takes delayed ones, and that the
+stream has a log if entries are appended.
 
 A message is JSON, or text with a --content-type that is not JSON; @FILE reads it from a file, and @- from standard input. Each further --message is another
 message of the same group. With --timer the message is that of a timer, which needs no body.

@@ -111,19 +111,3 @@ func (a *app) read(flag, text string) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// namedValues returns the headers of flags NAME=VALUE.
-func namedValues(flags []string) (map[string]string, error) {
-	if len(flags) == 0 {
-		return nil, nil
-	}
-	headers := make(map[string]string, len(flags))
-	for _, h := range flags {
-		name, value, ok := strings.Cut(h, "=")
-		if !ok {
-			return nil, fmt.Errorf("--header %q must be NAME=VALUE", h)
-		}
-		headers[name] = value
-	}
-	return headers, nil
-}

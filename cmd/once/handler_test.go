@@ -153,13 +153,13 @@ func TestHandlerTryRefusesWhatACommitRefuses(t *testing.T) {
 	for i := range record.MaxTimers + 1 {
 		timers = append(timers, `{"timer":"`+strconv.Itoa(i)+`","after":"1h"}`)
 	}
-	half := strings.Repeat("x", record.MaxReply/2)
+	long := strings.Repeat("x", record.MaxReply)
 	for _, c := range []struct{ stream, results, want string }{
 		{"plain", `"reply":{"status":200,"headers":{"A":"` + strings.Repeat("x", 9000) + `"},"body":"` + strings.Repeat("x", record.MaxReply-9000) + `"}`, "headers included: at most"},
 		{"plain", `"effects":[{"to":"next","after":"1h"}]`, "with admission: sequence, which takes none"},
 		{"plain", `"effects":[` + strings.Join(timers, ",") + `]`, "timers in one group: at most"},
 		{"none", `"effects":[` + strings.Join(timers, ",") + `]`, "timers in one group: at most"},
-		{"logged", `"effects":[{"timer":"a","after":"1h","body":"` + half + half + `"}]`, "bytes in this stream"},
+		{"logged", `"effects":[{"timer":"a","after":"1h","body":"` + long + `"}]`, "bytes in this stream"},
 	} {
 		results = c.results
 		w := newWorld(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -246,6 +247,22 @@ func (o *sending) own(cmd *cobra.Command) (err error) {
 		return err
 	}
 	return o.message.Validate()
+}
+
+// namedValues returns the headers of flags NAME=VALUE.
+func namedValues(flags []string) (map[string]string, error) {
+	if len(flags) == 0 {
+		return nil, nil
+	}
+	headers := make(map[string]string, len(flags))
+	for _, h := range flags {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok {
+			return nil, fmt.Errorf("--header %q must be NAME=VALUE", h)
+		}
+		headers[name] = value
+	}
+	return headers, nil
 }
 
 // due sets when the message is due, from the flags.
