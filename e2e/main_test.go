@@ -45,7 +45,11 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	var err error
+	err := selectGroups()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	if bin, err = os.MkdirTemp("", "once-bin"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const poolYAML = `
@@ -157,9 +158,12 @@ func TestAFileHasEachEntryOnceWhileItsConsumerIsKilled(t *testing.T) {
 	for range sent {
 		before := size(path)
 		p := s.consume(args...)
-		for size(path) == before && !p.over() { // it is killed while it writes
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Succeeds(t, func() error { // it is killed while it writes
+			if size(path) == before && !p.over() {
+				return errors.New("the consumer has written nothing")
+			}
+			return nil
+		})
 		p.kill()
 	}
 	sending.Wait()
@@ -234,15 +238,13 @@ func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
 
 func waitForNumbers(t *testing.T, path string, n int) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	eventually.Succeeds(t, func() error {
 		text, err := os.ReadFile(path)
-		if err == nil && bytes.Count(text, []byte("\n")) >= n {
-			return
+		if lines := bytes.Count(text, []byte("\n")); err == nil && lines < n {
+			return fmt.Errorf("%s has %d lines, want %d", path, lines, n)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has %d lines, want %d", path, bytes.Count(text, []byte("\n")), n)
-		}
-	}
+		return err
+	})
 }
 
 // stop stops a process, and waits until all of its threads are stopped: on a busy machine some go on
@@ -257,16 +259,13 @@ func (p *consumerProcess) stop(t *testing.T) {
 		_, state, _ := strings.Cut(string(text), ") ") // after the name
 		return err == nil && !strings.HasPrefix(state, "T")
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	eventually.Succeeds(t, func() error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
+		if slices.ContainsFunc(threads, running) {
+			return errors.New("the process is not stopped")
 		}
-		if !slices.ContainsFunc(threads, running) {
-			return
-		}
-	}
-	t.Fatal("the process is not stopped")
+		return err
+	})
 }
 
 // TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver stops consume with
@@ -316,12 +315,12 @@ func (s *devServer) awaitCursor(number uint64) {
 // await waits until the session a is as it should be.
 func (s *devServer) await(what string, done func(client.SessionInfo) bool) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil && done(info) {
-			return
+	eventually.Succeeds(s.t, func() error {
+		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err != nil || !done(info) {
+			return fmt.Errorf("session a is not at %s: %+v, %w", what, info, err)
 		}
-	}
-	s.t.Fatalf("session a does not come to %s", what)
+		return nil
+	})
 }
 
 func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {

@@ -93,10 +93,10 @@ func (o *sessionOperator) rest(name string) (bodies []string) {
 		o.t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(o.t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
 	defer cancel()
 	b, err := s.Next(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
 		o.t.Fatal(err)
 	}
 	for i := range b.Entries {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,14 +38,7 @@ func newDevServer(t *testing.T) *devServer {
 // newDevServerWith starts a server with a configuration.
 func newDevServerWith(t *testing.T, configuration string) *devServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &devServer{t: t, dir: t.TempDir(), address: listener.Addr().String()}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := &devServer{t: t, dir: t.TempDir(), address: freeAddress(t)}
 	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -235,9 +227,7 @@ func TestAnInterruptedTailOfAStreamSaysHowToContinue(t *testing.T) {
 	interrupted(p, " --after now")
 	proxy.set(func(string) bool { return false })
 	p = s.process(append(args, "--after", "now")...)
-	for size(filepath.Join(s.dir, "q 1.json")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	s.awaitState("q 1.json")
 	interrupted(p, "")
 	s.say(t.Context(), "lobby", "b")
 	s.say(t.Context(), "attic", "c")
