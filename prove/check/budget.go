@@ -45,10 +45,7 @@ func defineBudget(flags *flag.FlagSet) action {
 			err = errors.Join(err, os.WriteFile(filepath.Join(t.root, budgetsFile), next, 0o600))
 		}
 		if *base != "" {
-			old, failed := t.command(ctx, "git", "show", *base+":"+budgetsFile)
-			if failed == nil { // a base without the file has no budgets that could be raised
-				err = errors.Join(err, raised([]byte(old), text))
-			}
+			err = errors.Join(err, t.raisedSince(ctx, *base, text))
 		}
 		return err
 	}
@@ -120,6 +117,21 @@ func lower(name string, n float64) float64 {
 		return math.Ceil(n/sizeStep) * sizeStep
 	}
 	return n
+}
+
+func (t *tree) raisedSince(ctx context.Context, base string, text []byte) error {
+	if err := t.known(ctx, base); err != nil {
+		return err
+	}
+	list, err := t.command(ctx, "git", "ls-tree", "--name-only", base, budgetsFile)
+	if err != nil || list == "" { // without the file, no budget could be raised
+		return err
+	}
+	old, err := t.command(ctx, "git", "show", base+":"+budgetsFile)
+	if err != nil {
+		return err
+	}
+	return raised([]byte(old), text)
 }
 
 // raised returns an error for each budget that is higher than in the text of the base and has no

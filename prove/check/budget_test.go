@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,14 +21,13 @@ func planted(t *testing.T, files map[string]string) *tree {
 	return reopened(t, root)
 }
 
-func git(t *testing.T, root string, args ...string) string {
+func git(t *testing.T, root string, args ...string) {
 	t.Helper()
 	args = append([]string{"-C", root, "-c", "user.name=once", "-c", "user.email=once@example.com"}, args...)
 	out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v: %s", args, err, out)
 	}
-	return strings.TrimSpace(string(out))
 }
 
 func write(t *testing.T, root, name, text string) {
@@ -119,10 +119,7 @@ func TestOneTooManyOfEachFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range budgets {
-		measured := numbers{}
-		for other, n := range budgets {
-			measured[other] = n
-		}
+		measured := maps.Clone(budgets)
 		if _, err := compared(t, string(text), measured); err != nil {
 			t.Errorf("within the budgets: %v", err)
 		}
@@ -186,6 +183,7 @@ func TestTheCommandComparesWithTheBase(t *testing.T) {
 	args := []string{"budget", "-root", tr.root, "-quick"}
 	problem(t, run(t.Context(), args, &out, io.Discard), "")
 	problem(t, run(t.Context(), append(args, "-base", "HEAD"), &out, io.Discard), `budget: page-words: raised to 5 without a reason: write "# raised from 3: REASON" above it`)
+	problem(t, run(t.Context(), append(args, "-base", "nowhere"), &out, io.Discard), "budget: the base nowhere is not in this clone")
 	problem(t, run(t.Context(), append(args, "-fall"), &out, io.Discard), "")
 	text, err := tr.read(budgetsFile)
 	if err != nil {

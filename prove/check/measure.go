@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,9 +34,7 @@ func measure(ctx context.Context, t *tree, all []measurement) (numbers, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, n := range some {
-			got[name] = n
-		}
+		maps.Copy(got, some)
 	}
 	return got, nil
 }
@@ -98,13 +98,14 @@ func linkedPackages(ctx context.Context, t *tree) (numbers, error) {
 // binarySize measures a program, or builds the one that go install makes: with -trimpath, nothing
 // that other steps have compiled could be used.
 func binarySize(binary string) measurement {
-	return func(ctx context.Context, t *tree) (numbers, error) {
+	return func(ctx context.Context, t *tree) (_ numbers, err error) {
+		binary := binary
 		if binary == "" {
 			dir, err := os.MkdirTemp("", "once-size-")
 			if err != nil {
 				return nil, err
 			}
-			defer os.RemoveAll(dir)
+			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 			binary = filepath.Join(dir, "once")
 			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "go", "build", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
 				return nil, err

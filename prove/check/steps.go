@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -9,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -84,9 +84,8 @@ func readPlan(t *tree) (*plan, error) {
 	if err := yaml.Unmarshal(text, &p.groups); err != nil {
 		return nil, fmt.Errorf("%s: %w", groupsFile, err)
 	}
-	target := regexp.MustCompile(`(?m)^func Fuzz`)
 	return p, t.each(".go", func(name string, text []byte) error {
-		if strings.HasSuffix(name, "_test.go") && target.Match(text) {
+		if strings.HasSuffix(name, "_test.go") && bytes.Contains(text, []byte("\nfunc Fuzz")) {
 			p.fuzzed[path.Dir(name)] = true
 		}
 		return nil
@@ -98,8 +97,8 @@ func (t *tree) changed(ctx context.Context, base string) ([]string, error) {
 	if base == "" {
 		return nil, errors.New("no base is given")
 	}
-	if _, err := t.command(ctx, "git", "rev-parse", "--verify", "--quiet", base+"^{commit}"); err != nil {
-		return nil, fmt.Errorf("the base %s is not in this clone", base)
+	if err := t.known(ctx, base); err != nil {
+		return nil, err
 	}
 	differ, err := t.command(ctx, "git", "diff", "--name-only", "--no-renames", "-z", base)
 	if err != nil {
@@ -220,18 +219,28 @@ func fuzzFolder(name string) string {
 // claimedBy reports whether one of the pathspecs matches a path.
 func claimedBy(specs []string, name string) bool {
 	return slices.ContainsFunc(specs, func(spec string) bool {
-		star := ".*"
-		spec, glob := strings.CutPrefix(spec, ":(glob)")
-		if glob {
-			star = "[^/]*"
+		if glob, ok := strings.CutPrefix(spec, ":(glob)"); ok {
+			matches, err := path.Match(glob, name)
+			return err == nil && matches
 		}
-		if !strings.Contains(spec, "*") {
-			return name == spec || strings.HasPrefix(name, strings.TrimSuffix(spec, "/")+"/")
+		if strings.Contains(spec, "*") {
+			return starred(strings.Split(spec, "*"), name)
 		}
-		parts := strings.Split(spec, "*")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
-		}
-		return regexp.MustCompile("^" + strings.Join(parts, star) + "$").MatchString(name)
+		return name == spec || strings.HasPrefix(name, strings.TrimSuffix(spec, "/")+"/")
 	})
+}
+
+// starred reports whether a path has the parts in their order, from its beginning to its end.
+func starred(parts []string, name string) bool {
+	first, last := parts[0], parts[len(parts)-1]
+	rest, found := strings.CutPrefix(name, first)
+	if !found {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		if _, rest, found = strings.Cut(rest, part); !found {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, last)
 }

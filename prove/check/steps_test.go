@@ -1,21 +1,29 @@
 package main
 
 import (
+	"context"
 	"io"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 )
 
-// repository is the source that these tests belong to.
+// opened reads the source that these tests belong to.
+var opened = sync.OnceValues(func() (*tree, error) { return openTree(context.Background(), "../..") })
+
+// repository returns the source that these tests belong to, and its steps.
 func repository(t *testing.T) (*tree, *plan) {
 	t.Helper()
-	tr := reopened(t, "../..")
+	tr, err := opened()
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := readPlan(tr)
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +169,11 @@ func TestAPathspecMatchesAsInGit(t *testing.T) {
 		{"*.md", "docs/a.md", true},
 		{"*.md", "docs/a.md.go", false},
 		{":(glob)*.go", "once.go", true},
+		{":(glob)docs/*", "docs/a.md", true},
+		{":(glob)docs/*", "docs/a/b.md", false},
+		{"a*b*c", "a-b-c", true},
+		{"a*b*c", "a-c", false},
+		{"ab*bc", "abc", false},
 		{":(glob)*.go", "client/once.go", false},
 		{"e2e/sqs*", "e2e/sqs_test.go", true},
 		{"cmd/once/*backup*", "cmd/once/backup_test.go", true},

@@ -48,6 +48,14 @@ func (t *tree) command(ctx context.Context, name string, args ...string) (string
 	return string(out), nil
 }
 
+// known returns an error if the clone does not have a revision.
+func (t *tree) known(ctx context.Context, revision string) error {
+	if _, err := t.command(ctx, "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}"); err != nil {
+		return fmt.Errorf("the base %s is not in this clone", revision)
+	}
+	return nil
+}
+
 func (t *tree) read(name string) ([]byte, error) { return fs.ReadFile(os.DirFS(t.root), name) }
 
 // each calls do for the files with this extension that are not data of a test.
