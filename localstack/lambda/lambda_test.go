@@ -67,9 +67,20 @@ func TestParseRequiresEndpointsOfDynamoDBAndSQS(t *testing.T) {
 }
 
 func TestBootstrapsComeFromAFolderOrTheSourceOrDist(t *testing.T) {
+	tools := t.TempDir() // a go that writes the folder that it would build, in place of a program
+	script := "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nmkdir -p \"$(dirname \"$2\")\"\n(cd \"$3\" && pwd) >\"$2\"\n"
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	found, err := findBootstraps(t.Context(), "", t.TempDir()) // tests run inside the repository
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, path := range found {
+		if built, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(built), "/functions/"+name+"\n") {
+			t.Errorf("%s is built from %s, %v", name, built, err)
+		}
 	}
 	folder := filepath.Dir(filepath.Dir(found[ingest]))
 	named, err := findBootstraps(t.Context(), folder, "")
