@@ -129,7 +129,7 @@ func (p *browserPage) wait(what, expression string) {
 
 // text returns what the page shows, or why it can't be read. It works after the deadline too.
 func (p *browserPage) text() string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), time.Minute)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
 	if err != nil {

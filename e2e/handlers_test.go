@@ -174,7 +174,7 @@ func (h *handled) run(t *testing.T) {
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 
 	ctx, engine := newKiller(t, h.server, random, handlerKills, len(all))
-	killed := h.killHandler(random, len(all))
+	killed := h.killHandler(ctx, random, len(all))
 	concurrently(ctx, t, handlerClients, all, func(ctx context.Context, o operation) error {
 		err := h.send(ctx, o)
 		h.passed.Add(1)
@@ -201,10 +201,8 @@ func (h *handled) send(ctx context.Context, o operation) error {
 		} else if !errors.Is(err, errNoReply) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, 200*time.Millisecond)
 	}
@@ -294,17 +292,14 @@ func (h *handled) judge(t *testing.T) {
 
 // killHandler kills the handler at random moments of the load, and restarts it if once dev
 // does not.
-func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
+func (h *handled) killHandler(ctx context.Context, random *rand.Rand, load int) <-chan error {
 	done := make(chan error, 1)
 	due := moments(random, handlerKills, load)
 	go func() {
 		var err error
 		for _, moment := range due {
 			for h.passed.Load() < moment && err == nil {
-				<-time.After(time.Millisecond)
-				if h.ended() {
-					err = errors.New("the test has ended")
-				}
+				err = sleep(ctx, time.Millisecond)
 			}
 			if err == nil {
 				err = h.strikeHandler()
@@ -313,13 +308,6 @@ func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
 		done <- err
 	}()
 	return done
-}
-
-// ended reports whether the test has ended.
-func (s *server) ended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
 }
 
 func (h *handled) strikeHandler() error {

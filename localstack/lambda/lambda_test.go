@@ -116,6 +116,12 @@ func TestFaultsAreInjectedAtTheirRateAndCounted(t *testing.T) {
 			t.Error("it hangs, and nobody asked for it")
 		}
 	}
+	rarely := &culprit{faults: faults{Hang: 1e-9}}
+	for n := range 20 {
+		if _, hangs := rarely.hang(); hangs != (n == 9) {
+			t.Errorf("invocation %d hangs: %v; want only the tenth to hang", n+1, hangs)
+		}
+	}
 	if always.duplicates.Load() != 100 || always.hangs.Load() != 10 {
 		t.Errorf("counted %d duplicates and %d hangs", always.duplicates.Load(), always.hangs.Load())
 	}
