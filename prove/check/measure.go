@@ -95,8 +95,8 @@ func linkedPackages(ctx context.Context, t *tree) (numbers, error) {
 	return numbers{"linked-packages": float64(len(strings.Fields(list)))}, err
 }
 
-// binarySize measures a program, or builds the one that go install makes, without the paths of this
-// machine.
+// binarySize measures a program, or builds the one that go install makes: with -trimpath, nothing
+// that other steps have compiled could be used.
 func binarySize(binary string) measurement {
 	return func(ctx context.Context, t *tree) (numbers, error) {
 		if binary == "" {
@@ -106,7 +106,7 @@ func binarySize(binary string) measurement {
 			}
 			defer os.RemoveAll(dir)
 			binary = filepath.Join(dir, "once")
-			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
+			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "go", "build", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
 				return nil, err
 			}
 		}
