@@ -34,6 +34,15 @@ func exploreAll(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	folder, err := os.MkdirTemp("", "small")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	joint, err := mistakes.JoinSmall(ctx, o.root, folder, small)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("  %-28s %10s %11s %6s %7s  %s\n", "scenario", "states", "steps", "depth", "time", "")
 	var found tally
 	group, ctx := errgroup.WithContext(ctx)
@@ -44,8 +53,8 @@ func exploreAll(ctx context.Context, o options) error {
 	for _, s := range sessions.Scenarios() {
 		group.Go(func() error { return exploreSessions(ctx, o, &s, &found) })
 	}
-	for _, s := range small {
-		group.Go(func() error { return exploreSmall(ctx, o, s, &found) })
+	for i, s := range small {
+		group.Go(func() error { return exploreSmall(ctx, o, s, joint, i, &found) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -97,12 +106,12 @@ func exploreSessions(ctx context.Context, o options, s *sessions.Scenario, found
 }
 
 // exploreSmall makes the explorations with one small limit.
-func exploreSmall(ctx context.Context, o options, s mistakes.Small, found *tally) error {
+func exploreSmall(ctx context.Context, o options, s mistakes.Small, joint *mistakes.Joint, i int, found *tally) error {
 	bound := smallBound
 	if o.long {
 		bound = 0
 	}
-	all, err := s.Explore(ctx, o.root, bound)
+	all, err := s.Explore(ctx, joint, i, bound)
 	if err != nil {
 		return err
 	}
