@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/effectively-once/once/internal/explore"
-	"github.com/effectively-once/once/internal/explore/mistakes"
-	"github.com/effectively-once/once/internal/explore/sessions"
+	"github.com/effectively-once/once/prove/explore"
+	"github.com/effectively-once/once/prove/explore/mistakes"
+	"github.com/effectively-once/once/prove/explore/sessions"
 )
 
 // smallBound is about how many states of a scenario with a small limit are visited in the short
@@ -26,11 +26,11 @@ const smallBound = 100_000
 const shortBound = 300_000
 
 func exploreAll(ctx context.Context, o options) error {
-	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "internal/explore/testdata/scenarios")), "*")
+	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "prove/explore/testdata/scenarios")), "*")
 	if err != nil {
 		return err
 	}
-	small, err := mistakes.LoadSmall(os.DirFS(filepath.Join(o.root, "internal/explore/testdata")), "small.yaml")
+	small, err := mistakes.LoadSmall(os.DirFS(filepath.Join(o.root, "prove/explore/testdata")), "small.yaml")
 	if err != nil {
 		return err
 	}

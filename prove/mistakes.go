@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/effectively-once/once/internal/explore/mistakes"
+	"github.com/effectively-once/once/prove/explore/mistakes"
 )
 
 func makeMistakes(ctx context.Context, o options) error {
-	list, err := mistakes.Load(os.DirFS(filepath.Join(o.root, "internal/explore/mistakes/testdata")), "mistakes*.yaml")
+	list, err := mistakes.Load(os.DirFS(filepath.Join(o.root, "prove/explore/mistakes/testdata")), "mistakes*.yaml")
 	if err != nil {
 		return err
 	}

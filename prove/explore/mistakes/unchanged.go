@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // Unchanged returns checks that fail if the build without a mistake differs from the source: no

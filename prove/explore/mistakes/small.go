@@ -7,7 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // A Small is a limit in the source that is made so small that explorations with few messages reach

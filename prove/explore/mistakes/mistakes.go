@@ -28,8 +28,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/effectively-once/once/internal/explore"
 	"github.com/effectively-once/once/internal/testkit/overlay"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // A Mistake is a change that makes the product wrong.
@@ -122,8 +122,8 @@ type runner func(ctx context.Context, pkg string, args ...string) (string, error
 
 // The packages of the explorers.
 const (
-	explorer         = "./internal/explore"
-	sessionsExplorer = "./internal/explore/sessions"
+	explorer         = "./prove/explore"
+	sessionsExplorer = "./prove/explore/sessions"
 )
 
 // check returns the package whose tests catch the mistake.

@@ -5,12 +5,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/effectively-once/once/internal/explore/mistakes"
+	"github.com/effectively-once/once/prove/explore/mistakes"
 )
 
 const root = "../../.."
 
-// Whether each is caught takes minutes and a compiler to find out: go run ./prove -only mistakes.
+// Whether each is caught takes minutes and a compiler to find out: go -C prove run . -only mistakes.
 func TestEveryMistakeCanStillBeMade(t *testing.T) {
 	list, err := mistakes.Load(os.DirFS("testdata"), "mistakes*.yaml")
 	if err != nil {
