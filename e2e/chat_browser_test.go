@@ -18,7 +18,7 @@ import (
 // browserTime is how long a test in a browser may take: the deadline of everything it waits for.
 const browserTime = 5 * time.Minute
 
-var chatBinary = sync.OnceValues(func() (string, error) { return build("chat", "./examples/chat") })
+var chatBinary = sync.OnceValues(func() (string, error) { return buildIn("../examples", "chat", "./chat") })
 
 // startChat starts the chat room on a free port, and returns the address of its page.
 func startChat(t *testing.T) string {

@@ -27,14 +27,14 @@ import (
 // in all of them.
 func handlerRows() []handlerRow {
 	return []handlerRow{
-		{example: stockExample(), language: "go", program: "./examples/stock"},
+		{example: stockExample(), language: "go", program: "./stock"},
 		{
 			example: stockExample(), language: "python", folder: "examples/stock/python", prepare: pythonPackage,
 			serve: func(port string) []string {
 				return []string{"python3", "-m", "once_handler", "stock:change", "--port", port, "--secret", "env:HANDLER_SECRET"}
 			},
 		},
-		{example: transferExample(), language: "go", program: "./examples/transfer"},
+		{example: transferExample(), language: "go", program: "./transfer"},
 		{
 			example: transferExample(), language: "typescript", folder: "examples/transfer/typescript", prepare: transferInTypeScript,
 			serve: func(port string) []string { return []string{"node", "dist/main.js", port} },
@@ -46,8 +46,9 @@ func handlerRows() []handlerRow {
 type handlerRow struct {
 	example  *handlerExample
 	language string
-	// program is the Go package of a program that serves the stream with its handler. It has the
-	// flags -listen and -data. Empty for other languages: then once dev calls the handler.
+	// program is the Go package, in the module examples, of a program that serves the stream with its
+	// handler. It has the flags -listen and -data. Empty for other languages: then once dev calls the
+	// handler.
 	program string
 	// folder has the files of the handler, and a once.yaml that starts it by exec.
 	folder string
@@ -128,7 +129,7 @@ func newHandled(t *testing.T, row handlerRow, way string) *handled {
 	h := &handled{row: row, replies: map[string][]handlerReply{}}
 	if row.program != "" {
 		h.server = newServer(t, onceBinary, "")
-		path, err := build("handlers-"+row.example.stream, row.program)
+		path, err := buildIn("../examples", "handlers-"+row.example.stream, row.program)
 		must(t, err)
 		h.program = []string{path, "--data", ".once"}
 		return h

@@ -67,10 +67,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-func build(name string, args ...string) (string, error) {
+func build(name string, args ...string) (string, error) { return buildIn("..", name, args...) }
+
+// buildIn builds a program of the module in a folder.
+func buildIn(folder, name string, args ...string) (string, error) {
 	path := filepath.Join(bin, name)
 	cmd := exec.Command("go", append([]string{"build", "-ldflags=-w", "-o", path}, args...)...)
-	cmd.Dir = ".."
+	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
