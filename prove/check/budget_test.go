@@ -77,7 +77,6 @@ func TestEachSizeCountsOnlyItsFiles(t *testing.T) {
 		"internal/y/z/z.go":           "package z\n\n",
 		"internal/doc.go":             "package internal\n",
 		"internal/x/xtest/x.go":       "package xtest\n",
-		"internal/explore/e.go":       "package explore\n",
 		"internal/testkit/a/a.go":     "package a\n",
 		"oncetest/o.go":               "package oncetest\n",
 		"bench/b.go":                  "package main\n",
