@@ -97,7 +97,7 @@ func TestEachSizeCountsOnlyItsFiles(t *testing.T) {
 	equal(t, "lines", got["shipped-go-lines"], 3+1+2+1+1)
 	equal(t, "words", got["page-words"], 3+5)
 	equal(t, "largest page", got["largest-page-words"], 5)
-	equal(t, "folders", got["internal-folders"], 4)
+	equal(t, "folders", got["internal-folders"], 3)
 	equal(t, "exceptions", got["linter-exceptions"], 1)
 }
 
