@@ -19,7 +19,7 @@ e2e: ## the real binary under kill -9: real input, 100,000 messages of each admi
 	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e
 
 prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what test needs, and git)
-	go run ./prove
+	go -C prove run .
 
 bench: ## the numbers of docs/performance.md, as ratios
 	go -C bench run .

@@ -55,6 +55,7 @@ type consumerProcess struct {
 func (s *devServer) consume(args ...string) *consumerProcess {
 	s.t.Helper()
 	before := uint64(0)
+	s.up()
 	if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil {
 		before = info.Fence
 	}
@@ -210,6 +211,7 @@ func numbersIn(t *testing.T, path string) (out []int) {
 }
 
 func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 50)
 	first := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "one")
@@ -271,6 +273,7 @@ func (p *consumerProcess) stop(t *testing.T) {
 // TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver stops consume with
 // SIGSTOP until another one has taken the session, and lets it continue.
 func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 20)
 	first := s.consume("work", "--session", "a", "--exec", collecting("first"), "--holder", "one", "--lease", "1s")
@@ -324,6 +327,7 @@ func (s *devServer) await(what string, done func(client.SessionInfo) bool) {
 }
 
 func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 5)
 	failing := `while read -r line; do n=${line#*\"number\":}; n=${n%%,*}; if [ "$n" = 3 ]; then echo fail 3 no stock; else echo "$n" >> out; echo "$n"; fi; done`
@@ -352,6 +356,7 @@ func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
 // sameAsHTTP reports an error if the JSON of a command is not the answer of the HTTP API.
 func (s *devServer) sameAsHTTP(text, path string) {
 	s.t.Helper()
+	s.up()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+path, http.NoBody)
 	if err != nil {
 		s.t.Fatal(err)
@@ -373,6 +378,7 @@ func (s *devServer) sameAsHTTP(text, path string) {
 // TestTheLinesOfAPoolsSessionNameTheGroup also continues a file of lines without a group, which an
 // older version wrote.
 func TestTheLinesOfAPoolsSessionNameTheGroup(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	send := func(stream, key string) {
 		t.Helper()
@@ -414,6 +420,7 @@ func TestTheLinesOfAPoolsSessionNameTheGroup(t *testing.T) {
 }
 
 func TestAConsumerWaitsForItsServerOnlyIfItIsTold(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 3)
 	s.kill(syscall.SIGTERM)

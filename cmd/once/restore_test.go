@@ -40,6 +40,7 @@ func (s *devServer) copyFolder(from, to string) {
 }
 
 func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	args := []string{"work", "--session", "a", "--file", "out"}
 	s.sendNumbers(t.Context(), 1, 5)
@@ -81,6 +82,7 @@ func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
 }
 
 func TestAConsumerOfTheLogOfAGroupReadsOnAfterARestore(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	args := []string{"chat", "--group", "g", "--session", "a", "--file", "out", "--max", "2"}
 	s.say(t.Context(), "g", "a", "b")

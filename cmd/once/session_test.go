@@ -38,8 +38,10 @@ func (o *sessionOperator) do(code int, line string, parts ...string) string {
 	o.t.Helper()
 	args := strings.Fields(line)
 	if o.folder {
-		o.kill(syscall.SIGTERM)
-		defer o.start()
+		if !o.down {
+			o.kill(syscall.SIGTERM)
+			o.down = true
+		}
 		args = append(args, "--data", "data", "--config", "once.yaml")
 	} else {
 		args = append(args, "--url", "http://"+o.address)

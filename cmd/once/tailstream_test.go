@@ -80,6 +80,7 @@ func (t *tailed) next() (l tailLine) {
 }
 
 func TestATailOfAStreamPrintsAllGroupsAndNewOnes(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "lobby", "a", "b")
 	s.say(t.Context(), "attic/left", "c")
@@ -99,6 +100,7 @@ func TestATailOfAStreamPrintsAllGroupsAndNewOnes(t *testing.T) {
 
 // TestATailOfAStreamContinuesWithItsState interrupts and kills the tail, and kills the server.
 func TestATailOfAStreamContinuesWithItsState(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -151,6 +153,7 @@ func TestATailOfAStreamContinuesWithItsState(t *testing.T) {
 }
 
 func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "lobby", "a")
 	text := `{"stream":"chat","offsets":{"lobby":"0000000000001_0000000000000001"}}`
@@ -165,6 +168,7 @@ func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
 
 // TestATailOfAStreamReadsTheOtherGroupsAfterARestore has read entries that the server does not have.
 func TestATailOfAStreamReadsTheOtherGroupsAfterARestore(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "attic", "a")
 	if code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow"); code != 0 {

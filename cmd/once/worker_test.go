@@ -220,6 +220,7 @@ func TestACommandWhoseDescendantsKeepItsPipesOpenIsStopped(t *testing.T) {
 		"ended by itself":  func(w *worker) error { return w.died() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			pid := filepath.Join(t.TempDir(), "pid")
 			last := "sleep 1000"
 			if name != "killed" && name != "stopped" && name != "the context ends" {

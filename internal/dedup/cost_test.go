@@ -150,7 +150,7 @@ func TestTheCostOfAMessage(t *testing.T) {
 
 // TestTheUnitsOfAMessageOnDynamoDB counts the records that one message alone writes and reads: each
 // is a unit, because it has less than 1 KB. The table "The bill" has the same figures. The budgets
-// read the attributes: go run ./prove/check budget.
+// read the attributes: go -C prove run ./check budget.
 func TestTheUnitsOfAMessageOnDynamoDB(t *testing.T) {
 	page := costPage(nil)
 	for _, c := range []struct {

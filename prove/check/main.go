@@ -1,5 +1,5 @@
 // Command check compares the source with the rules that .ci/run enforces and no linter has. Run it
-// from the root of the source: go run ./prove/check -h.
+// from the root of the source with: go -C prove run ./check -h.
 package main
 
 import (
@@ -75,12 +75,12 @@ func run(ctx context.Context, args []string, out, problems io.Writer) error {
 	flags.Usage = func() {
 		_, _ = fmt.Fprintf(problems, "%s %s.\n\n", c.name, c.what)
 		for _, e := range c.examples {
-			_, _ = fmt.Fprintf(problems, "  go run ./prove/check %s\n", e)
+			_, _ = fmt.Fprintf(problems, "  go -C prove run ./check %s\n", e)
 		}
 		_, _ = fmt.Fprintln(problems)
 		flags.PrintDefaults()
 	}
-	root := flags.String("root", ".", "`folder` of the source")
+	root := flags.String("root", "..", "`folder` of the source")
 	do := c.define(flags)
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -96,12 +96,12 @@ func run(ctx context.Context, args []string, out, problems io.Writer) error {
 }
 
 func usage(w io.Writer) {
-	_, _ = fmt.Fprint(w, "usage: go run ./prove/check NAME [flags]\n")
+	_, _ = fmt.Fprint(w, "usage: go -C prove run ./check NAME [flags]\n")
 	for _, c := range commands() {
 		_, _ = fmt.Fprintf(w, "\n%s %s\n", c.name, c.what)
 		for _, e := range c.examples {
-			_, _ = fmt.Fprintf(w, "  go run ./prove/check %s\n", e)
+			_, _ = fmt.Fprintf(w, "  go -C prove run ./check %s\n", e)
 		}
 	}
-	_, _ = fmt.Fprint(w, "\ngo run ./prove/check NAME -h lists the flags.\n")
+	_, _ = fmt.Fprint(w, "\ngo -C prove run ./check NAME -h lists the flags.\n")
 }

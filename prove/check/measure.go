@@ -41,7 +41,7 @@ func measure(ctx context.Context, t *tree, all []measurement) (numbers, error) {
 
 // unshipped reports whether no user builds or deploys a Go file.
 func unshipped(name string) bool {
-	for _, folder := range []string{"bench/", "e2e/", "prove/", "examples/", "localstack/", "internal/explore/", "internal/testkit/"} {
+	for _, folder := range []string{"bench/", "e2e/", "prove/", "examples/", "localstack/", "internal/testkit/"} {
 		if strings.HasPrefix(name, folder) {
 			return true
 		}

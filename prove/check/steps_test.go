@@ -73,7 +73,7 @@ func TestEachStepIsOneOfTheRun(t *testing.T) {
 // A mistake is a change of the text of some files, which must still be there.
 func TestAChangeOfAFileWithAMistakeNeedsTheMistakes(t *testing.T) {
 	tr, p := repository(t)
-	text, err := tr.read("internal/explore/mistakes/testdata/mistakes.yaml")
+	text, err := tr.read("prove/explore/mistakes/testdata/mistakes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

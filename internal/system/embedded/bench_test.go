@@ -21,7 +21,7 @@ import (
 
 // The two benchmarks report how many allocations the server needs for one message of 1 KiB by HTTP,
 // from reading the request to writing the answer, and nothing of the client. The budgets compare
-// them: go run ./prove/check budget.
+// them: go -C prove run ./check budget.
 
 // BenchmarkMessageToFile measures a message that is processed, and written to the output file
 // before the answer.

@@ -4,10 +4,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/effectively-once/once/internal/explore/mistakes"
+	"github.com/effectively-once/once/prove/explore/mistakes"
 )
 
-// go run ./prove -only explore shows that the code is right with each.
+// go -C prove run . -only explore shows that the code is right with each.
 func TestEverySmallNumberIsStillInTheSource(t *testing.T) {
 	list, err := mistakes.LoadSmall(os.DirFS("../testdata"), "small.yaml")
 	if err != nil {

@@ -4,21 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/effectively-once/once/internal/explore"
-	"github.com/effectively-once/once/internal/testkit/overlay"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // A Small is a limit in the source that is made so small that explorations with few messages reach
 // it. The code has to be correct with the small limit too.
 type Small struct {
 	// Name describes the limit.
-	Name    string           `yaml:"name"`
-	Changes []overlay.Change `yaml:"changes"`
+	Name    string   `yaml:"name"`
+	Changes []Change `yaml:"changes"`
 	// Scenarios are patterns of the scenarios to explore.
 	Scenarios []string `yaml:"scenarios"`
 }
@@ -44,24 +41,24 @@ func LoadSmall(files fs.FS, name string) ([]Small, error) {
 // Fits returns an error if the source at root no longer contains the limits.
 func (s Small) Fits(root string) error { return Mistake{Name: s.Name, Changes: s.Changes}.Fits(root) }
 
-// Explore explores the scenarios with the small limit, each up to about bound states.
-func (s Small) Explore(ctx context.Context, root string, bound int) ([]explore.Result, error) {
-	folder, err := os.MkdirTemp("", "small")
-	if err != nil {
-		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
+// JoinSmall builds the explorer with all limits, of which one is chosen when it starts.
+func JoinSmall(ctx context.Context, root, folder string, list []Small) (*Joint, error) {
+	all := make([]Mistake, len(list))
+	for i, s := range list {
+		all[i] = Mistake{Name: s.Name, Changes: s.Changes}
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	files, err := overlay.Apply(root, s.Changes)
-	if err != nil {
-		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
-	}
-	list, err := overlay.Write(folder, files)
+	return Join(ctx, root, folder, all)
+}
+
+// Explore explores the scenarios with the small limit i of a build, each up to about bound states.
+func (s Small) Explore(ctx context.Context, j *Joint, i, bound int) ([]explore.Result, error) {
+	run, err := j.runner(i)
 	if err != nil {
 		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
 	}
 	var all []explore.Result
 	for _, pattern := range s.Scenarios {
-		found, err := exploreChanged(ctx, root, list, filepath.Join(folder, "results.json"), pattern, bound)
+		found, err := exploreChanged(ctx, run, j.results(i), pattern, bound)
 		if err != nil {
 			return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
 		}

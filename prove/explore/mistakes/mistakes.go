@@ -1,11 +1,16 @@
-// Package mistakes checks that known mistakes are caught. Each is a small change of the source,
-// applied with go test -overlay, for which a check has to fail. The source itself does not refer to
-// them.
+// Package mistakes checks that known mistakes are caught. Each is a small change of the source, for
+// which a check has to fail. A [Joint] is one build with all mistakes, made with go test -overlay:
+// the source itself does not refer to them.
 //
 // # Errors
 //
 // If the text of a mistake is no longer in the source, or if the changed source does not compile,
 // it is an error: the mistake has to be updated.
+//
+// # Limits
+//
+// Mistakes that change types or signatures, or constants that have to be constants, have builds of
+// their own.
 package mistakes
 
 import (
@@ -23,8 +28,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/effectively-once/once/internal/explore"
 	"github.com/effectively-once/once/internal/testkit/overlay"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // A Mistake is a change that makes the product wrong.
@@ -112,33 +117,39 @@ func (m Mistake) Fits(root string) error {
 	return nil
 }
 
-// Make applies a mistake to the module at root and returns how it was caught. If it was not, the
-// error wraps ErrSurvived.
-func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
-	folder, err := os.MkdirTemp("", "mistake")
-	if err != nil {
-		return Catch{}, fmt.Errorf("make mistake: %w", err)
+// A runner runs the tests of a package with arguments of a test binary, and returns the output.
+type runner func(ctx context.Context, pkg string, args ...string) (string, error)
+
+// The packages of the explorers.
+const (
+	explorer         = "./prove/explore"
+	sessionsExplorer = "./prove/explore/sessions"
+)
+
+// check returns the package whose tests catch the mistake.
+func (m Mistake) check() string {
+	switch {
+	case m.Test != nil:
+		return m.Test.Package
+	case m.Sessions != "":
+		return sessionsExplorer
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	files, err := overlay.Apply(root, m.Changes)
-	if err != nil {
-		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
-	}
-	list, err := overlay.Write(folder, files)
-	if err != nil {
-		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
-	}
-	c := Catch{Mistake: m.Name}
+	return explorer
+}
+
+// caught runs the check of a mistake, for which results is a file.
+func (m Mistake) caught(ctx context.Context, run runner, results string) (Catch, error) {
+	c, err := Catch{Mistake: m.Name}, error(nil)
 	switch {
 	case m.Test != nil:
 		c.By = m.Test.Package + " " + m.Test.Run
-		err = tested(ctx, root, list, m.Test)
+		err = m.Test.fails(ctx, run)
 	case m.Sessions != "":
 		c.By = "sessions " + m.Sessions
-		err = c.exploredSessions(ctx, root, list, m.Sessions)
+		err = c.exploredSessions(ctx, run, m.Sessions)
 	default:
 		c.By = m.Scenario
-		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"))
+		err = c.explored(ctx, run, results)
 	}
 	if err != nil {
 		return c, fmt.Errorf("make mistake %q: %w", m.Name, err)
@@ -146,13 +157,9 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	return c, nil
 }
 
-// tested runs tests that have to fail. The package may be a module of its own.
-func tested(ctx context.Context, root, list string, t *Test) error {
-	folder, name := root, t.Package
-	if _, err := os.Stat(filepath.Join(root, name, "go.mod")); err == nil {
-		folder, name = filepath.Join(root, name), "."
-	}
-	out, err := goTest(ctx, folder, list, name, "-run", t.Run)
+// fails runs tests that have to fail.
+func (t *Test) fails(ctx context.Context, run runner) error {
+	out, err := run(ctx, t.Package, "-test.run", t.Run, "-test.timeout", "10m")
 	switch {
 	case err == nil:
 		return ErrSurvived
@@ -163,8 +170,8 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 }
 
 // exploredSessions explores a scenario of sessions, which has to find a violation.
-func (c *Catch) exploredSessions(ctx context.Context, root, list, scenario string) error {
-	out, err := goTest(ctx, root, list, "./internal/explore/sessions", "-run", "^TestEveryStateOfEveryScenarioOfSessionsIsRight$", "-timeout", "24h",
+func (c *Catch) exploredSessions(ctx context.Context, run runner, scenario string) error {
+	out, err := run(ctx, sessionsExplorer, "-test.run", "^TestEveryStateOfEveryScenarioOfSessionsIsRight$", "-test.timeout", "24h",
 		"-scenario", scenario, "-bound", "0")
 	if err == nil {
 		return ErrSurvived
@@ -189,8 +196,8 @@ func (c *Catch) exploredSessions(ctx context.Context, root, list, scenario strin
 }
 
 // explored explores a scenario, which has to find a violation.
-func (c *Catch) explored(ctx context.Context, root, list, results string) error {
-	found, err := exploreChanged(ctx, root, list, results, c.By, 3_000_000)
+func (c *Catch) explored(ctx context.Context, run runner, results string) error {
+	found, err := exploreChanged(ctx, run, results, c.By, 3_000_000)
 	if err != nil {
 		return err
 	}
@@ -203,8 +210,8 @@ func (c *Catch) explored(ctx context.Context, root, list, results string) error 
 
 // exploreChanged explores scenarios of a changed source, each up to about bound states. If a test
 // failed without a violation, it returns an error, because not all states were explored.
-func exploreChanged(ctx context.Context, root, list, results, pattern string, bound int) ([]explore.Result, error) {
-	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-timeout", "24h",
+func exploreChanged(ctx context.Context, run runner, results, pattern string, bound int) ([]explore.Result, error) {
+	out, err := run(ctx, explorer, "-test.run", "^TestEveryStateOfEveryScenarioIsRight$", "-test.timeout", "24h",
 		"-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)
 	text, missing := os.ReadFile(results) //nolint:gosec // its own file
 	if missing != nil {
@@ -220,9 +227,27 @@ func exploreChanged(ctx context.Context, root, list, results, pattern string, bo
 	return found, os.Remove(results)
 }
 
-func goTest(ctx context.Context, root, list string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-overlay", list}, args...)...) //nolint:gosec // the list of mistakes is part of the source
-	cmd.Dir = root
+// changedBy returns a function that runs tests of the source with an overlay.
+func changedBy(root, list string) runner {
+	return func(ctx context.Context, pkg string, args ...string) (string, error) {
+		folder, name := module(filepath.Join(root, pkg))
+		return goCommand(ctx, folder, append([]string{"test", "-count=1", "-overlay", list, name}, args...)...)
+	}
+}
+
+func goCommand(ctx context.Context, folder string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the list of mistakes is part of the source
+	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// module returns the folder of the module of a package, and the name of the package from there.
+func module(pkg string) (folder, name string) {
+	for folder = pkg; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			break
+		}
+	}
+	return folder, "./" + strings.TrimPrefix(pkg[len(folder):], "/")
 }

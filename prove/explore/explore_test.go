@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 var (
-	bound          = flag.Int("bound", 5_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
+	bound          = flag.Int("bound", 5_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go -C prove run . explores them all")
 	only           = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
 	counterexample = flag.String("counterexample", "", "write the last violation to this file, as testdata/traces has them")
 	results        = flag.String("results", "", "write what was found to this file, as JSON")

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/explore/sessions"
+	"github.com/effectively-once/once/prove/explore/sessions"
 )
 
 var (
-	bound = flag.Int("bound", 10_000, "explore at most about so many states of each scenario; 0 means all. go run ./prove explores them all")
+	bound = flag.Int("bound", 10_000, "explore at most about so many states of each scenario; 0 means all. go -C prove run . explores them all")
 	only  = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
 )
 

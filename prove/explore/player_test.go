@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/prove/explore"
 )
 
 // The traces record what the real code does in orders of steps that were once, or could be, fatal.
