@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -131,14 +130,14 @@ func TestAProgramWithoutProvidersReportsNothing(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL.Path }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	sys, err := embedded.Open(t.TempDir(), embedded.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	sys, err := embedded.Open(t.TempDir(), embedded.Options{Listen: "127.0.0.1:0", Ready: func(string) { stop() }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	once.Handle(sys, "visits", func(context.Context, *once.Attempt[int], once.Message) error { return nil })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := sys.Run(ctx); err != nil {
+	if err := sys.Run(ctx); err != nil { // an exporter would report what it has before Run returns
 		t.Fatal(err)
 	}
 	if err := sys.Close(); err != nil {

@@ -1,6 +1,7 @@
 package watermill_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,9 +26,13 @@ func serve(t *testing.T, config string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// t.Context ends before the clean-ups run: subscribers could not release their sessions, and
+	// would try for ten seconds.
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- sys.Run(t.Context()) }() // t.Context ends before the clean-ups run
+	go func() { ended <- sys.Run(ctx) }()
 	t.Cleanup(func() {
+		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

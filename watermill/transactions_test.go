@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/client/sqlcursor"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/effectively-once/once/watermill"
 )
 
@@ -146,23 +148,22 @@ func drain(t *testing.T, c *client.Client, config watermill.SubscriberConfig, db
 	t.Helper()
 	s := subscriber(t, c, config)
 	in := subscribe(t, s, "orders")
-	for deadline := time.After(wait); ; {
-		if rows, distinct := count(t, db); rows >= n {
-			if rows != n || distinct != n {
-				t.Errorf("%d rows, %d different ones; want %d", rows, distinct, n)
-			}
-			return
-		}
+	eventually.Succeeds(t, func() error {
 		select {
 		case m := <-in:
 			if err := insert(m); err != nil {
 				t.Fatal(err)
 			}
 			m.Ack()
-		case <-time.After(10 * time.Millisecond): // the last commit is under way
-		case <-deadline:
-			t.Fatal("not all rows are there")
+		default: // the last commit may be under way
 		}
+		if rows, _ := count(t, db); rows < n {
+			return fmt.Errorf("%d rows, want %d", rows, n)
+		}
+		return nil
+	})
+	if rows, distinct := count(t, db); rows != n || distinct != n {
+		t.Errorf("%d rows, %d different ones; want %d", rows, distinct, n)
 	}
 }
 
