@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
@@ -32,7 +31,7 @@ func TestADeadLetterKeepsItsIdentityAndReason(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Detail = strings.ReplaceAll(want.Detail, "\x00", "\uFFFD")
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(want, got, whole()); diff != "" {
 				t.Errorf("refused (-sent +received):\n%s", diff)
 			}
 		})

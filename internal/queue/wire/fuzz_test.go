@@ -62,7 +62,7 @@ func FuzzFromQueue(f *testing.F) {
 		if m.Accepted.IsZero() {
 			m.Accepted = sentAt
 		}
-		if diff := cmp.Diff(m, again, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(m, again, whole()); diff != "" {
 			t.Fatalf("message (-sent +received):\n%s", diff)
 		}
 	})
@@ -84,7 +84,7 @@ func FuzzFromTrigger(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(x, again, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(x, again, whole()); diff != "" {
 			t.Fatalf("trigger (-sent +received):\n%s", diff)
 		}
 	})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/queue"
@@ -57,7 +56,7 @@ func TestAMessageIsDecodedAsItWasEncoded(t *testing.T) {
 			if err != nil || origin != FromSender {
 				t.Errorf("origin %d, %v", origin, err)
 			}
-			if diff := cmp.Diff(m, got, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(m, got, whole()); diff != "" {
 				t.Errorf("message (-sent +received):\n%s", diff)
 			}
 			if len(sent.Attributes) > queue.MaxAttributes-1 {
