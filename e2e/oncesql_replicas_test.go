@@ -52,10 +52,10 @@ func (r *replica) start(t *testing.T) {
 	must(t, r.process.Start())
 	await(t, "replica "+r.name, func() (bool, error) {
 		answer, err := http.Get("http://" + r.address + "/ready")
-		if err != nil {
-			return false, nil
+		if err == nil {
+			err = answer.Body.Close()
 		}
-		return true, answer.Body.Close()
+		return err == nil, nil
 	})
 }
 

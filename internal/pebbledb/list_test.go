@@ -35,7 +35,7 @@ func TestAnErrorAtTheListOfSyncedFilesIsNeverPassedOver(t *testing.T) {
 		end, ended := make(ending, 1), make(chan error, 1)
 		go func() { // it never returns if the process would end
 			db, err := pebbledb.Open("db", &pebble.Options{FS: errorfs.Wrap(vfs.NewMem(), inject), Logger: end, MemTableSize: 64 << 10})
-			for n := int64(0); err == nil && n < 200; n++ {
+			for n := int64(0); err == nil && n < 100; n++ {
 				err = db.Set(key(n), make([]byte, 3000), pebble.Sync)
 			}
 			if err == nil {

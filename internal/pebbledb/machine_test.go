@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -55,12 +54,13 @@ type machine struct {
 	publish *pebblequeue.Queue
 	engine  *dedup.Engine
 	off     chan struct{}
+	deleted chan struct{} // has a value after messages were deleted
 	work    sync.WaitGroup
 }
 
 func start(t *testing.T, w *town, fs *vfs.MemFS) *machine {
 	t.Helper()
-	m := &machine{town: w, fs: fs, off: make(chan struct{})}
+	m := &machine{town: w, fs: fs, off: make(chan struct{}), deleted: make(chan struct{}, 1)}
 	var err error
 	// tables in memory are small, so that they are flushed
 	if m.db, err = pebbledb.Open("data", &pebble.Options{FS: fs, MemTableSize: 64 << 10}); err != nil {
@@ -180,6 +180,10 @@ func (m *machine) poll(q *pebblequeue.Queue, work func(batch []queue.Delivery) [
 			}
 		}
 		_ = errors.Join(q.Delete(ctx, done)...) // messages that are not deleted are redelivered
+		select {
+		case m.deleted <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -262,11 +266,11 @@ func message(n int) record.Message {
 // drain waits until the queues are empty.
 func (m *machine) drain(t *testing.T) {
 	t.Helper()
-	for limit := time.After(time.Minute); m.ingress.Len()+m.publish.Len() > 0; runtime.Gosched() {
+	for limit := time.After(time.Minute); m.ingress.Len()+m.publish.Len() > 0; {
 		select {
+		case <-m.deleted:
 		case <-limit:
 			t.Fatalf("%d and %d messages are left", m.ingress.Len(), m.publish.Len())
-		default:
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ func TestTheDeadLetterOfEveryValidMessageFitsWithoutLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !bytes.Equal(sent.Message.Body, got.Message.Body) {
+		t.Errorf("the body of %d bytes is another one, of %d", len(sent.Message.Body), len(got.Message.Body))
+	}
+	sent.Message.Body, got.Message.Body = nil, nil // cmp would compare them byte by byte
 	if diff := cmp.Diff(sent.Message, got.Message, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("message (-sent +received):\n%s", diff)
 	}

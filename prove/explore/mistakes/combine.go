@@ -117,7 +117,7 @@ type combined struct {
 	*parsed
 	name     string
 	left     map[int]string   // the mistakes that do not fit, and why
-	wider    map[int][]string // what the others change beside bodies of functions
+	wider    map[int][]string // the names that other mistakes change beside bodies of functions
 	inserted map[int]string   // by offset
 	removed  map[int]int      // how many bytes, by offset
 	added    map[string]string

@@ -24,7 +24,7 @@ type Joint struct {
 	list         []Mistake
 	changed      []map[string]string // by mistake, and by path
 	alone        map[int]error       // the mistakes that have builds of their own, and why
-	wider        map[int][]string    // what mistakes change beside bodies of functions
+	wider        map[int][]string    // the names that mistakes change beside bodies of functions
 	binaries     map[string]string   // by package
 }
 
@@ -123,24 +123,29 @@ func (j *Joint) build(ctx context.Context, texts map[string]string) (out string,
 		if err != nil {
 			return out, err
 		}
-		out, err = j.buildTests(ctx, list, together)
+		var binaries map[string]string
+		binaries, out, err = j.buildTests(ctx, list, together...)
+		maps.Copy(j.binaries, binaries)
 	}
 	return out, err
 }
 
-func (j *Joint) buildTests(ctx context.Context, list string, packages []string) (out string, err error) {
+// buildTests compiles the tests of packages of one module, and returns the binaries by package.
+func (j *Joint) buildTests(ctx context.Context, list string, packages ...string) (binaries map[string]string, out string, err error) {
 	into, err := os.MkdirTemp(j.folder, "tests-")
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	folder, _ := module(filepath.Join(j.root, packages[0]))
 	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", list, "-o", into + "/"}
+	binaries = map[string]string{}
 	for _, pkg := range packages {
 		_, name := module(filepath.Join(j.root, pkg))
 		args = append(args, name)
-		j.binaries[pkg] = filepath.Join(into, filepath.Base(pkg)+".test")
+		binaries[pkg] = filepath.Join(into, filepath.Base(pkg)+".test")
 	}
-	return goCommand(ctx, folder, args...)
+	out, err = goCommand(ctx, folder, args...)
+	return binaries, out, err
 }
 
 // packages returns the packages of the checks. One command of Go builds those of one module whose
@@ -168,8 +173,8 @@ func (j *Joint) packages() [][]string {
 
 var mistakeInError = regexp.MustCompile(`mistake_(\d+)\.go:\d+`)
 
-// blame leaves out the mistakes in which the compiler found errors, and those that changed what an
-// error names. If there are none, it leaves out all that change more than the bodies of functions.
+// blame leaves out the mistakes in which the compiler found errors, and mistakes that changed a
+// name in an error. If there are none, it leaves out all that change more than bodies of functions.
 func (j *Joint) blame(out string) {
 	before := len(j.alone)
 	for line := range strings.Lines(out) {
@@ -200,7 +205,7 @@ func (j *Joint) blame(out string) {
 // Make makes a mistake of the list and returns how it was caught. If it was not, the error wraps
 // ErrSurvived.
 func (j *Joint) Make(ctx context.Context, i int) (Catch, error) {
-	run, err := j.runner(i)
+	run, err := j.runner(ctx, i)
 	if err != nil {
 		return Catch{}, fmt.Errorf("make mistake %q: %w", j.list[i].Name, err)
 	}
@@ -212,24 +217,48 @@ func (j *Joint) results(i int) string {
 }
 
 // runner returns a function that runs checks with a mistake of the list.
-func (j *Joint) runner(i int) (runner, error) {
+func (j *Joint) runner(ctx context.Context, i int) (runner, error) {
 	switch {
 	case j.alone[i] == nil:
-		return j.with(i + 1), nil
+		return j.run(j.binaries, i+1), nil
 	case j.changed[i] == nil:
 		return nil, j.alone[i]
 	}
 	list, err := overlay.Write(j.folder, j.changed[i])
-	return changedBy(j.root, list), err
+	if err != nil {
+		return nil, err
+	}
+	binaries, out, err := j.buildTests(ctx, list, j.list[i].check())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return j.run(binaries, 0), nil
 }
 
-// with returns a function that runs checks with the mistake of a number, or with none for 0.
-func (j *Joint) with(mistake int) runner {
+// run returns a function that runs checks with the mistake of a number, or with none for 0.
+func (j *Joint) run(binaries map[string]string, mistake int) runner {
 	return func(ctx context.Context, pkg string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, j.binaries[pkg], append([]string{"-test.paniconexit0"}, args...)...) //nolint:gosec // its own binary
+		cmd := exec.CommandContext(ctx, binaries[pkg], append([]string{"-test.paniconexit0"}, args...)...) //nolint:gosec // its own binary
 		// Many short processes run: garbage collection would cost more than the memory.
 		cmd.Dir, cmd.Env = filepath.Join(j.root, pkg), append(os.Environ(), "GOGC=400", "GOMEMLIMIT=2GiB", fmt.Sprint(mistakeNumber, "=", mistake))
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
+}
+
+func goCommand(ctx context.Context, folder string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // own arguments
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// module returns the folder of the module of a package, and the name of the package from there.
+func module(pkg string) (folder, name string) {
+	for folder = pkg; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			break
+		}
+	}
+	return folder, "./" + strings.TrimPrefix(pkg[len(folder):], "/")
 }

@@ -20,8 +20,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,29 +223,4 @@ func exploreChanged(ctx context.Context, run runner, results, pattern string, bo
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	return found, os.Remove(results)
-}
-
-// changedBy returns a function that runs tests of the source with an overlay.
-func changedBy(root, list string) runner {
-	return func(ctx context.Context, pkg string, args ...string) (string, error) {
-		folder, name := module(filepath.Join(root, pkg))
-		return goCommand(ctx, folder, append([]string{"test", "-count=1", "-overlay", list, name}, args...)...)
-	}
-}
-
-func goCommand(ctx context.Context, folder string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the list of mistakes is part of the source
-	cmd.Dir = folder
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// module returns the folder of the module of a package, and the name of the package from there.
-func module(pkg string) (folder, name string) {
-	for folder = pkg; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			break
-		}
-	}
-	return folder, "./" + strings.TrimPrefix(pkg[len(folder):], "/")
 }

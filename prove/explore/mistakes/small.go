@@ -52,7 +52,7 @@ func JoinSmall(ctx context.Context, root, folder string, list []Small) (*Joint, 
 
 // Explore explores the scenarios with the small limit i of a build, each up to about bound states.
 func (s Small) Explore(ctx context.Context, j *Joint, i, bound int) ([]explore.Result, error) {
-	run, err := j.runner(i)
+	run, err := j.runner(ctx, i)
 	if err != nil {
 		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
 	}

@@ -25,7 +25,7 @@ func (j *Joint) Unchanged(bound int) []func(context.Context) error {
 	var all []func(context.Context) error
 	for _, t := range tests {
 		all = append(all, func(ctx context.Context) error {
-			if err := t.fails(ctx, j.with(0)); !errors.Is(err, ErrSurvived) {
+			if err := t.fails(ctx, j.run(j.binaries, 0)); !errors.Is(err, ErrSurvived) {
 				return fmt.Errorf("%s %s without a mistake: %w", t.Package, t.Run, err)
 			}
 			return nil
@@ -36,7 +36,7 @@ func (j *Joint) Unchanged(bound int) []func(context.Context) error {
 	}
 	if j.binaries[sessionsExplorer] != "" {
 		all = append(all, func(ctx context.Context) error {
-			if out, err := j.with(0)(ctx, sessionsExplorer, "-bound", strconv.Itoa(bound)); err != nil {
+			if out, err := j.run(j.binaries, 0)(ctx, sessionsExplorer, "-bound", strconv.Itoa(bound)); err != nil {
 				return fmt.Errorf("explore sessions without a mistake: %w: %s", err, out)
 			}
 			return nil
@@ -47,7 +47,7 @@ func (j *Joint) Unchanged(bound int) []func(context.Context) error {
 
 // sameFigures compares explorations of the build without a mistake with those of the source.
 func (j *Joint) sameFigures(ctx context.Context, bound int) error {
-	found, err := exploreChanged(ctx, j.with(0), j.results(-1), "*", bound)
+	found, err := exploreChanged(ctx, j.run(j.binaries, 0), j.results(-1), "*", bound)
 	if err != nil {
 		return fmt.Errorf("explore without a mistake: %w", err)
 	}
