@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // ids records the bodies that receivers got under each id.
@@ -78,6 +78,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	const groups = 8
 	var sent [groups]int
 	var stop atomic.Bool
+	var accepted atomic.Int64
 	var senders sync.WaitGroup
 	for g := range groups {
 		senders.Go(func() {
@@ -92,6 +93,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 					return
 				}
 				sent[g]++
+				accepted.Add(1)
 			}
 		})
 	}
@@ -99,7 +101,8 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 		if changed, err := s.Reconfigure(t.Context(), parse(t, text(n))); err != nil || n > 1 && len(changed) == 0 {
 			t.Errorf("reload %d: changed %v, %v", n, changed, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		before := accepted.Load()
+		awaitThat(t, "a sender continues", func() bool { return accepted.Load() > before || t.Failed() })
 	}
 	stop.Store(true)
 	senders.Wait()
@@ -223,9 +226,10 @@ func (r *receiver) count(body string) int {
 
 func awaitThat(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
+	eventually.Succeeds(t, func() error {
+		if !holds() {
+			return errors.New(what)
 		}
-	}
+		return nil
+	})
 }

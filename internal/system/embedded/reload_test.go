@@ -184,10 +184,11 @@ func TestAReloadChangesEachSettingOfTheServerForTheNextRequest(t *testing.T) {
 	withToken := func(audience, before, after string) probe {
 		header := "Authorization: Bearer " + token(audience)
 		return probe{"a token for " + audience, func() string {
-			got := kept.get(messages, header).status
-			for end := time.Now().Add(time.Minute); got == http.StatusServiceUnavailable && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				got = kept.get(messages, header).status // the issuer has not answered yet
-			}
+			var got int
+			awaitThat(t, "the issuer answers", func() bool {
+				got = kept.get(messages, header).status
+				return got != http.StatusServiceUnavailable
+			})
 			return fmt.Sprint(got)
 		}, before, after}
 	}

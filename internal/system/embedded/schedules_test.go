@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // A scheduled system runs at a time that the test sets.
@@ -74,15 +76,13 @@ func (s *scheduled) start() {
 func (s *scheduled) ledger(want ...string) {
 	s.t.Helper()
 	var got []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	awaitThat(s.t, fmt.Sprintf("the file has %d messages", len(want)), func() bool {
 		got = nil
 		for _, l := range s.lines() {
 			got = append(got, l.Group+" "+l.Headers["Schedule"]+" "+l.Headers["Scheduled-For"])
 		}
-		if len(got) >= len(want) {
-			break
-		}
-	}
+		return len(got) >= len(want)
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		s.t.Errorf("messages (-want +got):\n%s", diff)
 	}
@@ -91,31 +91,28 @@ func (s *scheduled) ledger(want ...string) {
 // known waits until the store knows a message: its mark is written after the line of the file.
 func (s *scheduled) known(id string) {
 	s.t.Helper()
-	m, err := s.sys.Message(s.t.Context(), "reports", id)
-	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		m, err = s.sys.Message(s.t.Context(), "reports", id)
-	}
-	if err != nil || m.ID != id {
-		s.t.Errorf("message %s of the tick: %+v, %v", id, m, err)
-	}
+	eventually.Succeeds(s.t, func() error {
+		m, err := s.sys.Message(s.t.Context(), "reports", id)
+		if err == nil && m.ID != id {
+			s.t.Fatalf("message %s of the tick: %+v", id, m)
+		}
+		return err
+	})
 }
 
 // next waits until the schedule says that its next tick is at a time.
 func (s *scheduled) next(want string) {
 	s.t.Helper()
-	got := ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && got != want; time.Sleep(5 * time.Millisecond) {
+	eventually.Succeeds(s.t, func() error {
 		list, err := s.sys.Schedules(s.t.Context())
 		if err != nil {
-			s.t.Fatal(err)
+			return err
 		}
-		if got = ""; len(list) == 1 && list[0].State == "waiting" {
-			got = list[0].Next.Format(time.RFC3339)
+		if len(list) != 1 || list[0].State != "waiting" || list[0].Next.Format(time.RFC3339) != want {
+			return fmt.Errorf("the schedules are %+v, want the next tick at %s", list, want)
 		}
-	}
-	if got != want {
-		s.t.Fatalf("the next tick is at %q, want %q", got, want)
-	}
+		return nil
+	})
 }
 
 func TestASystemSendsTheTicksOfItsSchedulesOnceAcrossRestarts(t *testing.T) {

@@ -25,14 +25,7 @@ import (
 // until polls the system until done is true: other goroutines work.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	end := time.After(time.Minute)
-	for !done() {
-		select {
-		case <-end:
-			t.Fatalf("%s: not within a minute", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	awaitThat(t, what, done)
 }
 
 // inspected opens the data folder of a place for reading.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -138,13 +139,17 @@ func (s *silent) Hide(ctx context.Context, receipts []string, _ []time.Duration)
 }
 
 func TestTheFunctionAnswersBeforeItsDeadlineThoughHidingDoesNotEnd(t *testing.T) {
+	synctest.Test(t, answersBeforeItsDeadline)
+}
+
+func answersBeforeItsDeadline(t *testing.T) {
 	q := &silent{}
 	s := &System{pauser: func(string) pauser { return q }, now: time.Now}
 	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress.fifo", []queue.Delivery{{ID: "1", Receipt: "r1"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), hideMargin+50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), hideMargin+50*time.Millisecond) // virtual time: in a bubble
 	defer cancel()
 	response, err := s.serveBatch(ctx, event, func(context.Context, []queue.Delivery) []queue.Disposition {
 		return []queue.Disposition{{Retry: true, Pause: time.Minute}}

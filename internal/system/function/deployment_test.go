@@ -23,6 +23,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
@@ -243,18 +244,14 @@ func (d *deployment) accepted(t *testing.T, stream, body string, header map[stri
 // settled waits until no group has pending effects or held messages.
 func (d *deployment) settled(t *testing.T) {
 	t.Helper()
-	for range 600 {
+	eventually.Succeeds(t, func() error {
 		groups, err := d.store.Groups(t.Context(), "", record.GroupKey{}, 1000)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		if !slices.ContainsFunc(groups, func(g record.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
-			return
+		if slices.ContainsFunc(groups, func(g record.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
+			return errors.New("something stays pending or held")
 		}
-		select {
-		case <-time.After(100 * time.Millisecond): // a table can only be polled
-		case <-t.Context().Done():
-		}
-	}
-	t.Error("something stays pending or held")
+		return nil
+	})
 }

@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // A mended system has dead letters that a redrive can process.
@@ -181,7 +183,12 @@ func TestALetterRefusedAgainStaysForTheNextRedrive(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	first := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
-	time.Sleep(2 * time.Millisecond) // the queue's times are in milliseconds
+	eventually.Succeeds(t, func() error {
+		if time.Now().Sub(first.Until) < 2*time.Millisecond { // real time: the queue's times are in milliseconds
+			return errors.New("the clock has not moved")
+		}
+		return nil
+	})
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	task, err := json.Marshal(Task{Once: TaskRedrive, Queue: DeadIngress, Until: first.Until})
 	if err != nil {
@@ -216,7 +223,7 @@ func TestARedriveEndsBeforeItsFunctionDoes(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	// so that its time is over before it begins
-	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	answer, err := m.Handler()(ctx, json.RawMessage(`{"once":"redrive","queue":"ingress-dead"}`))
 	if got, ok := answer.(Redriven); err != nil || !ok || got.Done || got.Redriven > 0 || got.Until.IsZero() {

@@ -56,7 +56,7 @@ func TestTheAPIShowsThatASessionIsFromBeforeARestore(t *testing.T) {
 			if _, err := s.sessions.Open(t.Context(), id, session.Opening{Holder: "h", Take: session.TakeFree}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(5 * time.Millisecond) // the time of the restore is after that of the session
+			time.Sleep(5 * time.Millisecond) // real time: the restore is after the session, which opens by the clock
 		}
 		d, err := s.sessions.Describe(t.Context(), id)
 		if err != nil || d.Restored != restored {

@@ -120,7 +120,7 @@ func TestStraysAreDeletedWithoutTimeForAllGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.bucket = true
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		answer, err := s.do(ctx, Task{Once: TaskSweepAll})
 		cancel()
 		if diff := cmp.Diff(any(Swept{Strays: 1}), answer); diff != "" || claims.deleted != 1 {

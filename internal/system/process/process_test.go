@@ -47,7 +47,7 @@ type stub struct {
 func (s *stub) note(ctx context.Context, what string, ids []string) {
 	s.calls = append(s.calls, strings.Join(append([]string{what}, ids...), " "))
 	if deadline, ok := ctx.Deadline(); ok && s.left != nil {
-		s.left[what] = time.Until(deadline)
+		s.left[what] = time.Until(deadline) // virtual time: the test with left is in a bubble
 	}
 }
 
