@@ -8,10 +8,9 @@ import (
 )
 
 // TestTheFunctionsStartWithoutWhatTheyRarelyUse keeps starts short. OpenTelemetry's exporters and
-// the SDK's ways to log in are in other builds and other programs. Newer clients of the SDK build
-// the schemas of all their operations before main runs, which is worth its time only for clients
-// that are called for each message. docs/dependencies.md names the clients that are kept at an
-// older version.
+// the SDK's ways to log in are in other builds and other programs. Clients of the SDK build the
+// schemas of all their operations before main runs, which is worth its time only for clients that
+// are called for each message. Package internal/aws/call makes the other calls.
 func TestTheFunctionsStartWithoutWhatTheyRarelyUse(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "lambda.norpc,grpcnotrace,nootlp", "-deps", "./...").Output()
 	if err != nil {
@@ -26,7 +25,7 @@ func TestTheFunctionsStartWithoutWhatTheyRarelyUse(t *testing.T) {
 	for _, dep := range deps {
 		service, is := strings.CutPrefix(strings.TrimSuffix(dep, "/schemas"), services)
 		if is && strings.HasSuffix(dep, "/schemas") && !slices.Contains(worth, service) {
-			t.Errorf("the functions build the schemas of %s at each start: measure it by go -C bench run . -only functions, and hold the client back if it is not worth it", service)
+			t.Errorf("the functions build the schemas of %s at each start: measure it by go -C bench run . -only functions, and call it by internal/aws/call if it is not worth it", service)
 		}
 	}
 	for _, dep := range deps {

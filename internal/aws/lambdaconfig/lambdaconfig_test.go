@@ -17,9 +17,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/aws/call"
 )
 
 // supported are the variables that Load reads.
@@ -67,10 +69,10 @@ func look(t *testing.T, cfg aws.Config) seen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, q, o, v := dynamodb.NewFromConfig(cfg).Options(), sqs.NewFromConfig(cfg).Options(), s3.NewFromConfig(cfg).Options(), secretsmanager.NewFromConfig(cfg).Options()
+	d, q, o := dynamodb.NewFromConfig(cfg).Options(), sqs.NewFromConfig(cfg).Options(), s3.NewFromConfig(cfg).Options()
 	return seen{
 		Region: d.Region, AppID: d.AppID, Credentials: c, Attempts: d.RetryMaxAttempts, Mode: d.RetryMode,
-		DynamoDB: aws.ToString(d.BaseEndpoint), SQS: aws.ToString(q.BaseEndpoint), S3: aws.ToString(o.BaseEndpoint), Vault: aws.ToString(v.BaseEndpoint),
+		DynamoDB: aws.ToString(d.BaseEndpoint), SQS: aws.ToString(q.BaseEndpoint), S3: aws.ToString(o.BaseEndpoint), Vault: vault(t, cfg),
 		FIPS: d.EndpointOptions.UseFIPSEndpoint, Dual: o.EndpointOptions.UseDualStackEndpoint,
 		Rest: []any{
 			cfg.DefaultsMode, cfg.RuntimeEnvironment, cfg.DisableRequestCompression, cfg.RequestMinCompressSizeBytes, cfg.DisableClockSkewCorrection, cfg.AccountIDEndpointMode,
@@ -78,6 +80,19 @@ func look(t *testing.T, cfg aws.Config) seen {
 			cfg.ClientLogMode, cfg.HTTPClient == nil, cfg.BearerAuthTokenProvider == nil, cfg.Retryer == nil,
 		},
 	}
+}
+
+// vault returns the host that a call of Secrets Manager goes to.
+func vault(t *testing.T, cfg aws.Config) (host string) {
+	t.Helper()
+	cfg.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+		host = r.URL.Host
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	if err := call.New(cfg, call.SecretsManager()).JSON(t.Context(), "GetSecretValue", struct{}{}, nil); err != nil {
+		t.Error(err)
+	}
+	return host
 }
 
 func TestClientsAreSetUpAsByTheSDK(t *testing.T) {

@@ -29,32 +29,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"golang.org/x/sync/singleflight"
 )
 
 // ErrNone says that the location of a secret is empty.
 var ErrNone = errors.New("is missing or empty")
 
-// SecretsManager is the part of the Secrets Manager API that the package uses;
-// *secretsmanager.Client implements it.
-type SecretsManager interface {
-	GetSecretValue(ctx context.Context, in *secretsmanager.GetSecretValueInput, options ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error)
-}
-
-// Parameters is the part of the parameter store's API that the package uses; *ssm.Client implements
-// it.
-type Parameters interface {
-	GetParameter(ctx context.Context, in *ssm.GetParameterInput, options ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
+// A Service calls operations of a service by its JSON protocol; *call.Client implements it.
+type Service interface {
+	JSON(ctx context.Context, operation string, in, out any) error
 }
 
 // Options configure a reader. Zero fields take the defaults in their comments.
 type Options struct {
-	// SecretsManager and Parameters default to none: then their locations are errors.
-	SecretsManager SecretsManager
-	Parameters     Parameters
+	// SecretsManager and Parameters, the parameter store of Systems Manager, default to none: then
+	// their locations are errors.
+	SecretsManager, Parameters Service
 	// Timeout is the time limit for a service, including retries. Defaults to 5 seconds.
 	Timeout time.Duration
 	// Now defaults to time.Now.
@@ -174,20 +164,16 @@ func (r *Reader) fetch(ctx context.Context, kind, name string) (string, error) {
 	if r.options.SecretsManager == nil {
 		return "", errors.New("no client of Secrets Manager is configured")
 	}
-	out, err := r.options.SecretsManager.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name})
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(aws.ToString(out.SecretString)), nil
+	var out struct{ SecretString string }
+	err := r.options.SecretsManager.JSON(ctx, "GetSecretValue", map[string]any{"SecretId": name}, &out)
+	return strings.TrimSpace(out.SecretString), err
 }
 
 func (r *Reader) parameter(ctx context.Context, name string) (string, error) {
 	if r.options.Parameters == nil {
 		return "", errors.New("no client of the parameter store is configured")
 	}
-	out, err := r.options.Parameters.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
-	if err != nil || out.Parameter == nil {
-		return "", err
-	}
-	return strings.TrimSpace(aws.ToString(out.Parameter.Value)), nil
+	var out struct{ Parameter struct{ Value string } }
+	err := r.options.Parameters.JSON(ctx, "GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)
+	return strings.TrimSpace(out.Parameter.Value), err
 }

@@ -3,6 +3,7 @@ package secret_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,11 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
-
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/aws/secret"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 )
@@ -37,14 +34,21 @@ func (v *vault) answer() (string, error) {
 	return v.value, v.err
 }
 
-func (v *vault) GetSecretValue(_ context.Context, in *secretsmanager.GetSecretValueInput, _ ...func(*secretsmanager.Options)) (*secretsmanager.GetSecretValueOutput, error) {
+func (v *vault) JSON(_ context.Context, operation string, in, out any) error {
 	value, err := v.answer()
-	return &secretsmanager.GetSecretValueOutput{SecretString: aws.String(*in.SecretId + " " + value + "\n")}, err
-}
-
-func (v *vault) GetParameter(_ context.Context, in *ssm.GetParameterInput, _ ...func(*ssm.Options)) (*ssm.GetParameterOutput, error) {
-	value, err := v.answer()
-	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Value: aws.String(*in.Name + " " + value)}}, err
+	if err != nil {
+		return err
+	}
+	asked := in.(map[string]any)
+	var answer any
+	switch {
+	case operation == "GetSecretValue":
+		answer = map[string]any{"SecretString": asked["SecretId"].(string) + " " + value + "\n"}
+	case operation == "GetParameter" && asked["WithDecryption"] == true:
+		answer = map[string]any{"Parameter": map[string]any{"Value": asked["Name"].(string) + " " + value}}
+	}
+	text, err := json.Marshal(answer)
+	return errors.Join(err, json.Unmarshal(text, out))
 }
 
 func TestASecretIsCachedForSomeMinutes(t *testing.T) {
@@ -148,26 +152,26 @@ func TestAnEmptyPlaceIsAnError(t *testing.T) {
 
 func TestSecretsAreReadFromBothServices(t *testing.T) {
 	cfg := awstest.Config(t, "SECRETS_MANAGER", "SSM")
-	manager, parameters, name := secretsmanager.NewFromConfig(cfg), ssm.NewFromConfig(cfg), rand.Text()
-	made, err := manager.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: &name, SecretString: aws.String("of the manager")})
-	if err != nil {
+	manager, parameters, name := call.New(cfg, call.SecretsManager()), call.New(cfg, call.SSM()), rand.Text()
+	var made struct{ ARN string }
+	if err := manager.JSON(t.Context(), "CreateSecret", map[string]any{"Name": name, "SecretString": "of the manager", "ClientRequestToken": rand.Text() + rand.Text()}, &made); err != nil {
 		t.Fatal(err)
 	}
 	path := "/test/" + name
-	if _, err := parameters.PutParameter(t.Context(), &ssm.PutParameterInput{Name: &path, Value: aws.String("of the store"), Type: types.ParameterTypeSecureString}); err != nil {
+	if err := parameters.JSON(t.Context(), "PutParameter", map[string]any{"Name": path, "Value": "of the store", "Type": "SecureString"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		_, err1 := manager.DeleteSecret(ctx, &secretsmanager.DeleteSecretInput{SecretId: &name, ForceDeleteWithoutRecovery: aws.Bool(true)})
-		_, err2 := parameters.DeleteParameter(ctx, &ssm.DeleteParameterInput{Name: &path})
+		err1 := manager.JSON(ctx, "DeleteSecret", map[string]any{"SecretId": name, "ForceDeleteWithoutRecovery": true}, nil)
+		err2 := parameters.JSON(ctx, "DeleteParameter", map[string]any{"Name": path}, nil)
 		if err := errors.Join(err1, err2); err != nil {
 			t.Error(err)
 		}
 	})
 	r := secret.New(secret.Options{SecretsManager: manager, Parameters: parameters})
 	for place, want := range map[string]string{
-		"secretsmanager:" + name: "of the manager", "secretsmanager:" + aws.ToString(made.ARN): "of the manager", "ssm:" + path: "of the store",
+		"secretsmanager:" + name: "of the manager", "secretsmanager:" + made.ARN: "of the manager", "ssm:" + path: "of the store",
 	} {
 		if got, err := r.Read(t.Context(), place); got != want || err != nil {
 			t.Errorf("%s: %q, %v", place, got, err)

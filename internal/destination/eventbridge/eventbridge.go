@@ -40,21 +40,19 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/destination/batch"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Client is the part of the EventBridge API that the destination uses; *eventbridge.Client
-// implements it.
-type Client interface {
-	PutEvents(ctx context.Context, in *eventbridge.PutEventsInput, options ...func(*eventbridge.Options)) (*eventbridge.PutEventsOutput, error)
-}
+// An entry is an event in PutEvents.
+type entry struct{ EventBusName, Source, DetailType, Detail string }
+
+// A taken is what PutEvents answers to an entry.
+type taken struct{ EventId, ErrorCode, ErrorMessage string } //nolint:revive // as the API has it
 
 const (
 	requestBytes = 1_000_000 // a size that fits into a request for every definition of a megabyte
@@ -64,27 +62,26 @@ const (
 
 // A Sender sends to one bus.
 type Sender struct {
-	client Client
+	client *call.Client
 	bus    string
-	region string // if empty, the client's region
-	batch  batch.Service[types.PutEventsRequestEntry]
+	batch  batch.Service[entry]
 }
 
 var _ record.Sender = (*Sender)(nil)
 
 // New returns a sender to a bus, by name or ARN. It makes no call.
-func New(client Client, bus string) (*Sender, error) {
+func New(client *call.Client, bus string) (*Sender, error) {
 	s := &Sender{client: client, bus: bus}
 	if arn.IsARN(bus) {
 		parsed, err := arn.Parse(bus)
 		if err != nil || parsed.Service != "events" || !strings.HasPrefix(parsed.Resource, "event-bus/") {
 			return nil, fmt.Errorf("send to event bus %s: not the ARN of a bus", bus)
 		}
-		s.region = parsed.Region
+		s.client = client.In(parsed.Region)
 	} else if bus == "" || strings.ContainsAny(bus, " :") {
 		return nil, fmt.Errorf("send to event bus %q: not the name or ARN of a bus", bus)
 	}
-	s.batch = batch.Service[types.PutEventsRequestEntry]{Name: "event bus " + bus, Bytes: requestBytes, Entry: s.entry, Put: s.put}
+	s.batch = batch.Service[entry]{Name: "event bus " + bus, Bytes: requestBytes, Entry: s.entry, Put: s.put}
 	return s, nil
 }
 
@@ -93,14 +90,12 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return s.batch.Send(ctx, deliveries)
 }
 
-func (s *Sender) entry(d *record.Delivery) (types.PutEventsRequestEntry, int, error) {
+func (s *Sender) entry(d *record.Delivery) (entry, int, error) {
 	text, err := describe(d)
 	if err != nil {
-		return types.PutEventsRequestEntry{}, 0, batch.Refuse(err.Error())
+		return entry{}, 0, batch.Refuse(err.Error())
 	}
-	e := types.PutEventsRequestEntry{
-		EventBusName: &s.bus, Source: aws.String("once." + d.Stream), DetailType: aws.String(detailType(d)), Detail: &text,
-	}
+	e := entry{EventBusName: s.bus, Source: "once." + d.Stream, DetailType: detailType(d), Detail: text}
 	n := size(&e)
 	if n > maxEvent {
 		return e, n, batch.Refuse(fmt.Sprintf("event of %d bytes: at most %d", n, maxEvent))
@@ -109,17 +104,13 @@ func (s *Sender) entry(d *record.Delivery) (types.PutEventsRequestEntry, int, er
 }
 
 // size returns the size of an event as EventBridge counts it.
-func size(e *types.PutEventsRequestEntry) int {
-	return len(*e.Source) + len(*e.DetailType) + len(*e.Detail)
+func size(e *entry) int {
+	return len(e.Source) + len(e.DetailType) + len(e.Detail)
 }
 
-func (s *Sender) put(ctx context.Context, entries []types.PutEventsRequestEntry) ([]error, error) {
-	out, err := s.client.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries}, func(o *eventbridge.Options) {
-		if s.region != "" {
-			o.Region = s.region
-		}
-	})
-	if err != nil {
+func (s *Sender) put(ctx context.Context, entries []entry) ([]error, error) {
+	var out struct{ Entries []taken }
+	if err := s.client.JSON(ctx, "PutEvents", map[string]any{"Entries": entries}, &out); err != nil {
 		return nil, whole(err, entries)
 	}
 	errs := make([]error, len(entries))
@@ -134,7 +125,7 @@ func (s *Sender) put(ctx context.Context, entries []types.PutEventsRequestEntry)
 
 // whole marks errors of a request that are caused by its content: in some region a limit may be
 // lower.
-func whole(err error, entries []types.PutEventsRequestEntry) error {
+func whole(err error, entries []entry) error {
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return err
@@ -150,11 +141,11 @@ func whole(err error, entries []types.PutEventsRequestEntry) error {
 }
 
 // result returns the error of one entry, or nil if the event was accepted.
-func result(e *types.PutEventsResultEntry) error {
-	code := aws.ToString(e.ErrorCode)
-	err := fmt.Errorf("%s: %s", code, aws.ToString(e.ErrorMessage))
+func result(e *taken) error {
+	code := e.ErrorCode
+	err := fmt.Errorf("%s: %s", code, e.ErrorMessage)
 	switch {
-	case code == "" && aws.ToString(e.EventId) != "":
+	case code == "" && e.EventId != "":
 		return nil
 	case code == "":
 		return batch.ErrNoResult

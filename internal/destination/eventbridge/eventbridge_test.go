@@ -14,11 +14,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/destination/batch"
 	eventdest "github.com/effectively-once/once/internal/destination/eventbridge"
 	"github.com/effectively-once/once/internal/record"
@@ -32,7 +31,7 @@ func delivery(number uint64, contentType, body string) record.Delivery {
 	}
 }
 
-func open(t *testing.T, client eventdest.Client, bus string) *eventdest.Sender {
+func open(t *testing.T, client *call.Client, bus string) *eventdest.Sender {
 	t.Helper()
 	s, err := eventdest.New(client, bus)
 	if err != nil {
@@ -43,7 +42,7 @@ func open(t *testing.T, client eventdest.Client, bus string) *eventdest.Sender {
 
 func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
 	cfg := awstest.Config(t, "EVENTBRIDGE")
-	client, name := eventbridge.NewFromConfig(cfg), rand.Text()
+	client, name := call.New(cfg, call.EventBridge()), rand.Text()
 	queues := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = aws.String(os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE")) })
 	url := listen(t, client, queues, name)
 
@@ -73,30 +72,25 @@ func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
 }
 
 // listen makes a bus, and a queue that receives paid orders; it returns the queue's URL.
-func listen(t *testing.T, client *eventbridge.Client, queues *sqs.Client, name string) string {
+func listen(t *testing.T, client *call.Client, queues *sqs.Client, name string) string {
 	t.Helper()
 	queue := awstest.Queue(t, queues, name, nil)
-	bus, err := client.CreateEventBus(t.Context(), &eventbridge.CreateEventBusInput{Name: &name})
-	if err != nil {
-		t.Fatal(err)
+	must := func(operation string, in map[string]any) (out struct{ EventBusArn string }) {
+		if err := client.JSON(t.Context(), operation, in, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
 	}
-	if _, err := client.PutRule(t.Context(), &eventbridge.PutRuleInput{
-		Name: &name, EventBusName: &name, EventPattern: aws.String(`{"source": ["once.orders"], "detail": {"body": {"status": ["paid"]}}}`),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	arn := strings.Replace(aws.ToString(bus.EventBusArn), ":events:", ":sqs:", 1)
+	bus := must("CreateEventBus", map[string]any{"Name": name})
+	must("PutRule", map[string]any{"Name": name, "EventBusName": name, "EventPattern": `{"source": ["once.orders"], "detail": {"body": {"status": ["paid"]}}}`})
+	arn := strings.Replace(bus.EventBusArn, ":events:", ":sqs:", 1)
 	arn = strings.Replace(arn, "event-bus/", "", 1)
-	if _, err := client.PutTargets(t.Context(), &eventbridge.PutTargetsInput{
-		Rule: &name, EventBusName: &name, Targets: []types.Target{{Id: aws.String("queue"), Arn: &arn}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	must("PutTargets", map[string]any{"Rule": name, "EventBusName": name, "Targets": []any{map[string]any{"Id": "queue", "Arn": arn}}})
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		_, err1 := client.RemoveTargets(ctx, &eventbridge.RemoveTargetsInput{Rule: &name, EventBusName: &name, Ids: []string{"queue"}})
-		_, err2 := client.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: &name, EventBusName: &name})
-		_, err3 := client.DeleteEventBus(ctx, &eventbridge.DeleteEventBusInput{Name: &name})
+		err1 := client.JSON(ctx, "RemoveTargets", map[string]any{"Rule": name, "EventBusName": name, "Ids": []string{"queue"}}, nil)
+		err2 := client.JSON(ctx, "DeleteRule", map[string]any{"Name": name, "EventBusName": name}, nil)
+		err3 := client.JSON(ctx, "DeleteEventBus", map[string]any{"Name": name}, nil)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Error(err)
 		}
@@ -109,8 +103,8 @@ type request struct {
 	Entries []struct{ Source, DetailType, Detail, EventBusName string }
 }
 
-// serve returns a stock client of a service that answers by a function.
-func serve(t *testing.T, answer func(w http.ResponseWriter, in request)) *eventbridge.Client {
+// serve returns a client of a service that answers by a function.
+func serve(t *testing.T, answer func(w http.ResponseWriter, in request)) *call.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in request
@@ -125,12 +119,12 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, in request)) *eventb
 		answer(w, in)
 	}))
 	t.Cleanup(server.Close)
-	return eventbridge.New(eventbridge.Options{
+	return call.New(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &server.URL, RetryMaxAttempts: 1,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		}),
-	})
+	}, call.EventBridge())
 }
 
 // result writes the results of entries: an error code for each, empty for success.

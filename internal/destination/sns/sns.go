@@ -27,27 +27,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
-	"github.com/aws/aws-sdk-go-v2/service/sns"
-	"github.com/aws/aws-sdk-go-v2/service/sns/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/destination/batch"
 	"github.com/effectively-once/once/internal/destination/envelope"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
-
-// Client is the part of the SNS API that the destination uses; *sns.Client implements it.
-type Client interface {
-	PublishBatch(ctx context.Context, in *sns.PublishBatchInput, options ...func(*sns.Options)) (*sns.PublishBatchOutput, error)
-	Options() sns.Options
-}
 
 // Identity returns the account of topics that are given by name; *sts.Client implements it. The
 // call needs no permission.
@@ -60,10 +56,9 @@ const requestBytes = 256 << 10
 
 // A Sender sends to one topic.
 type Sender struct {
-	client   Client
+	client   *call.Client
 	identity Identity
 	name     string
-	region   string // if empty, the client's region
 	batch    batch.Service[*queue.Message]
 
 	mu    sync.Mutex
@@ -74,14 +69,14 @@ var _ record.Sender = (*Sender)(nil)
 
 // New returns a sender to a topic, by name or ARN. It makes no call. identity is used for names
 // only and may be nil otherwise.
-func New(client Client, identity Identity, target string) (*Sender, error) {
+func New(client *call.Client, identity Identity, target string) (*Sender, error) {
 	s := &Sender{client: client, identity: identity, name: target}
 	if arn.IsARN(target) {
 		parsed, err := arn.Parse(target)
 		if err != nil || parsed.Service != "sns" {
 			return nil, fmt.Errorf("send to topic %s: not the ARN of a topic", target)
 		}
-		s.name, s.region, s.topic = parsed.Resource, parsed.Region, target
+		s.client, s.name, s.topic = client.In(parsed.Region), parsed.Resource, target
 	}
 	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
 		return nil, fmt.Errorf("send to topic %q: not the name or ARN of a topic", target)
@@ -123,7 +118,7 @@ func (s *Sender) find(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.topic = arn.ARN{
-		Partition: caller.Partition, Service: "sns", Region: s.client.Options().Region, AccountID: aws.ToString(out.Account), Resource: s.name,
+		Partition: caller.Partition, Service: "sns", Region: s.client.Region(), AccountID: aws.ToString(out.Account), Resource: s.name,
 	}.String()
 	return s.topic, nil
 }
@@ -133,39 +128,55 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 	if err != nil {
 		return nil, err
 	}
-	in := &sns.PublishBatchInput{TopicArn: &topic, PublishBatchRequestEntries: make([]types.PublishBatchRequestEntry, len(messages))}
+	form := url.Values{"TopicArn": {topic}}
 	for i, m := range messages {
-		in.PublishBatchRequestEntries[i] = s.entry(i, m)
+		s.entry(form, i, m)
 	}
-	out, err := s.client.PublishBatch(ctx, in, func(o *sns.Options) {
-		if s.region != "" {
-			o.Region = s.region
-		}
-	})
-	if err != nil {
+	var out published
+	if err := s.client.Form(ctx, "PublishBatch", form, &out); err != nil {
 		return nil, whole(err)
 	}
 	results := batch.NewResults(len(messages))
-	for _, taken := range out.Successful {
-		results.Set(taken.Id, nil)
+	for _, id := range out.Taken {
+		results.Set(&id, nil)
 	}
 	for i := range out.Failed {
-		results.Set(out.Failed[i].Id, failure(&out.Failed[i]))
+		results.Set(&out.Failed[i].ID, failure(&out.Failed[i]))
 	}
 	return results, nil
 }
 
-func (s *Sender) entry(i int, m *queue.Message) types.PublishBatchRequestEntry {
-	e := types.PublishBatchRequestEntry{
-		Id: batch.ID(i), Message: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
+// published is what PublishBatch answers.
+type published struct {
+	Taken  []string  `xml:"PublishBatchResult>Successful>member>Id"`
+	Failed []refusal `xml:"PublishBatchResult>Failed>member"`
+}
+
+// A refusal is the error of one entry.
+type refusal struct {
+	ID          string `xml:"Id"`
+	Code        string
+	Message     string
+	SenderFault bool
+}
+
+// entry adds a message to the parameters of PublishBatch.
+func (s *Sender) entry(form url.Values, i int, m *queue.Message) {
+	set := func(name, value string) {
+		form.Set(fmt.Sprintf("PublishBatchRequestEntries.member.%d.%s", i+1, name), value)
 	}
+	set("Id", *batch.ID(i))
+	set("Message", m.Body)
 	if s.batch.Ordered {
-		e.MessageGroupId, e.MessageDeduplicationId = &m.Group, &m.DedupID
+		set("MessageGroupId", m.Group)
+		set("MessageDeduplicationId", m.DedupID)
 	}
-	for name, value := range m.Attributes {
-		e.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	for n, name := range slices.Sorted(maps.Keys(m.Attributes)) {
+		attribute := fmt.Sprintf("MessageAttributes.entry.%d.", n+1)
+		set(attribute+"Name", name)
+		set(attribute+"Value.DataType", "String")
+		set(attribute+"Value.StringValue", m.Attributes[name])
 	}
-	return e
 }
 
 // whole marks errors of a request that are caused by its content.
@@ -186,9 +197,9 @@ func whole(err error) error {
 }
 
 // failure returns the error of one entry.
-func failure(e *types.BatchResultErrorEntry) error {
-	err := fmt.Errorf("%s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
-	switch code := aws.ToString(e.Code); {
+func failure(e *refusal) error {
+	err := fmt.Errorf("%s: %s", e.Code, e.Message)
+	switch code := e.Code; {
 	case !e.SenderFault:
 		return batch.Again(err)
 	case code == "InvalidParameter", code == "InvalidParameterValue":

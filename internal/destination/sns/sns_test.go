@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	snsdest "github.com/effectively-once/once/internal/destination/sns"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
@@ -33,7 +34,7 @@ func delivery(group string, number uint64, body string) record.Delivery {
 
 // world is a topic with a queue behind it, on an emulator.
 type world struct {
-	sns   *sns.Client
+	sns   *call.Client
 	sqs   *sqs.Client
 	sts   *sts.Client
 	name  string
@@ -47,7 +48,7 @@ func newWorld(t *testing.T, suffix string) *world {
 	// the endpoint of all three clients: a topic reaches queues of its own emulator only
 	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS"))
 	w := &world{
-		sns:  sns.NewFromConfig(cfg),
+		sns:  call.New(cfg, call.SNS()),
 		sqs:  sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = endpoint }),
 		sts:  sts.NewFromConfig(cfg, func(o *sts.Options) { o.BaseEndpoint = endpoint }),
 		name: rand.Text() + suffix,
@@ -59,24 +60,27 @@ func newWorld(t *testing.T, suffix string) *world {
 
 func (w *world) createTopic(t *testing.T, fifo bool) {
 	t.Helper()
-	attributes := map[string]string{}
+	form := url.Values{"Name": {w.name}}
 	if fifo {
-		attributes["FifoTopic"] = "true"
+		form.Set("Attributes.entry.1.key", "FifoTopic")
+		form.Set("Attributes.entry.1.value", "true")
 	}
-	topic, err := w.sns.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: &w.name, Attributes: attributes})
-	if err != nil {
+	var topic struct {
+		ARN string `xml:"CreateTopicResult>TopicArn"`
+	}
+	if err := w.sns.Form(t.Context(), "CreateTopic", form, &topic); err != nil {
 		t.Fatal(err)
 	}
-	w.topic = aws.ToString(topic.TopicArn)
+	w.topic = topic.ARN
 	t.Cleanup(func() {
-		if _, err := w.sns.DeleteTopic(context.WithoutCancel(t.Context()), &sns.DeleteTopicInput{TopicArn: &w.topic}); err != nil {
+		if err := w.sns.Form(context.WithoutCancel(t.Context()), "DeleteTopic", url.Values{"TopicArn": {w.topic}}, nil); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := w.sns.Subscribe(t.Context(), &sns.SubscribeInput{
-		TopicArn: &w.topic, Protocol: aws.String("sqs"), Endpoint: aws.String(strings.Replace(w.topic, ":sns:", ":sqs:", 1)),
-		Attributes: map[string]string{"RawMessageDelivery": "true"},
-	}); err != nil {
+	if err := w.sns.Form(t.Context(), "Subscribe", url.Values{
+		"TopicArn": {w.topic}, "Protocol": {"sqs"}, "Endpoint": {strings.Replace(w.topic, ":sns:", ":sqs:", 1)},
+		"Attributes.entry.1.key": {"RawMessageDelivery"}, "Attributes.entry.1.value": {"true"},
+	}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,7 +167,7 @@ func TestAMissingTopicIsNoRefusal(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, client snsdest.Client, identity snsdest.Identity, target string) *snsdest.Sender {
+func open(t *testing.T, client *call.Client, identity snsdest.Identity, target string) *snsdest.Sender {
 	t.Helper()
 	s, err := snsdest.New(client, identity, target)
 	if err != nil {
@@ -174,18 +178,18 @@ func open(t *testing.T, client snsdest.Client, identity snsdest.Identity, target
 
 const topic = "arn:aws:sns:eu-west-1:123456789012:news.fifo"
 
-// serve returns a stock client of a service that answers by a function.
-func serve(t *testing.T, answer http.HandlerFunc) *sns.Client {
+// serve returns a client of a service that answers by a function.
+func serve(t *testing.T, answer http.HandlerFunc) *call.Client {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	return sns.New(sns.Options{
+	return call.New(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &server.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		}),
 		RetryMaxAttempts: 1,
-	})
+	}, call.SNS())
 }
 
 // batchAnswer writes the results of entries: an error code for each, empty for success.

@@ -23,13 +23,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/handler"
 )
@@ -43,32 +41,25 @@ const maxMessage = 1000
 // sends is how often an invocation is sent if its connection fails.
 const sends = 2
 
-// Client is the part of the API of Lambda that a caller uses; *lambda.Client implements it.
-type Client interface {
-	Invoke(ctx context.Context, in *lambda.InvokeInput, options ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
-}
-
 var _ handler.Caller = (*Caller)(nil)
 
 // A Caller calls one function. It may be used concurrently.
 type Caller struct {
-	client   Client
+	client   *call.Client
 	function string
-	region   string // if empty, the client's region
-	retryer  aws.Retryer
 }
 
 // New returns a caller of a function: its name, NAME:QUALIFIER, where the qualifier is an alias or
 // a version, or its ARN, with or without a qualifier. A name belongs to the account and the region
 // of the client. New makes no call.
-func New(client Client, function string) (*Caller, error) {
+func New(client *call.Client, function string) (*Caller, error) {
 	f, err := config.ParseFunction(function)
 	if err != nil {
 		return nil, err
 	}
-	return &Caller{client: client, function: function, region: f.Region, retryer: retry.NewStandard(func(o *retry.StandardOptions) {
+	return &Caller{function: function, client: client.In(f.Region).Retrying(retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.Retryables = sends, []retry.IsErrorRetryable{retry.RetryableConnectionError{}}
-	})}, nil
+	}))}, nil
 }
 
 // Call invokes the function with the request and returns its answer. The attempt is in the request;
@@ -85,25 +76,18 @@ func (c *Caller) call(ctx context.Context, request []byte) ([]byte, error) {
 	if len(request) > MaxPayload {
 		return nil, fmt.Errorf("the request has %d bytes, and Lambda takes %d: set a smaller batch, or keep less in the state", len(request), MaxPayload)
 	}
-	out, err := c.client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.function, InvocationType: types.InvocationTypeRequestResponse, Payload: request}, c.options)
+	out, err := c.client.Invoke(ctx, c.function, request)
 	switch {
 	case err != nil:
 		return nil, explain(ctx, err)
-	case out.FunctionError != nil:
-		return nil, raised(out.Payload)
-	case out.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("HTTP %d instead of %d", out.StatusCode, http.StatusOK)
-	case len(out.Payload) > MaxPayload:
-		return nil, fmt.Errorf("the answer has %d bytes, and Lambda returns at most %d", len(out.Payload), MaxPayload)
+	case out.Header.Get(call.FunctionError) != "":
+		return nil, raised(out.Body)
+	case out.Status != http.StatusOK:
+		return nil, fmt.Errorf("HTTP %d instead of %d", out.Status, http.StatusOK)
+	case len(out.Body) > MaxPayload:
+		return nil, fmt.Errorf("the answer has %d bytes, and Lambda returns at most %d", len(out.Body), MaxPayload)
 	}
-	return out.Payload, nil
-}
-
-func (c *Caller) options(o *lambda.Options) {
-	o.Retryer = c.retryer
-	if c.region != "" {
-		o.Region = c.region
-	}
+	return out.Body, nil
 }
 
 // explain shortens an error of the SDK to the message of the service.

@@ -14,24 +14,24 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/smithy-go/middleware"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/aws/keepalive"
 	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/handler/handlertest"
 	lambdahandler "github.com/effectively-once/once/internal/handler/lambda"
 )
 
-// client returns the SDK's client of an endpoint with the API of Lambda.
-func client(url string) *lambda.Client {
-	return lambda.NewFromConfig(aws.Config{
+// client returns a client of an endpoint with the API of Lambda.
+func client(url string) *call.Client {
+	return call.New(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""), APIOptions: []func(*middleware.Stack) error{keepalive.AddTo},
-	})
+	}, call.Lambda())
 }
 
 // endpoint serves the API of Lambda with a handler.
-func endpoint(t *testing.T, serve http.HandlerFunc) *lambda.Client {
+func endpoint(t *testing.T, serve http.HandlerFunc) *call.Client {
 	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(server.Close)
@@ -39,7 +39,7 @@ func endpoint(t *testing.T, serve http.HandlerFunc) *lambda.Client {
 }
 
 // caller returns a caller of a function.
-func caller(t *testing.T, c *lambda.Client, function string) *lambdahandler.Caller {
+func caller(t *testing.T, c *call.Client, function string) *lambdahandler.Caller {
 	t.Helper()
 	out, err := lambdahandler.New(c, function)
 	if err != nil {

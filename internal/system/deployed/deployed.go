@@ -13,8 +13,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
 	system "github.com/effectively-once/once/internal/system/function"
@@ -37,19 +35,19 @@ func (s *Stack) configurationOf(ctx context.Context, f function) ([]byte, error)
 	if strings.Contains(value, "\n") {
 		return []byte(value), nil
 	}
-	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &f.name})
+	out, err := s.get(ctx, f.name)
 	if err != nil {
 		return nil, fmt.Errorf("find archive of function %s: %w", f.name, explain(err))
 	}
-	return s.fileOf(ctx, f.name, out.Code, value)
+	return s.fileOf(ctx, f.name, out.Code.Location, value)
 }
 
 // fileOf returns a file of the archive of a function.
-func (s *Stack) fileOf(ctx context.Context, function string, code *types.FunctionCodeLocation, file string) ([]byte, error) {
-	if code == nil || aws.ToString(code.Location) == "" {
+func (s *Stack) fileOf(ctx context.Context, function, location, file string) ([]byte, error) {
+	if location == "" {
 		return nil, fmt.Errorf("the archive of function %s can't be downloaded", function)
 	}
-	archive, err := s.download(ctx, *code.Location)
+	archive, err := s.download(ctx, location)
 	if err != nil {
 		return nil, fmt.Errorf("download archive of function %s: %w", function, err)
 	}
@@ -68,20 +66,17 @@ func (s *Stack) Configuration(ctx context.Context) (*onceconfig.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	out, err := s.get(ctx, name)
 	if err != nil {
 		return nil, unread(name, explain(err))
 	}
-	var value string
-	if c := out.Configuration; c != nil && c.Environment != nil {
-		value = c.Environment.Variables[system.EnvConfig]
-	}
+	value := out.Configuration.Environment.Variables[system.EnvConfig]
 	text := []byte(value)
 	switch {
 	case value == "":
 		return nil, unread(name, fmt.Errorf("%s is not set", system.EnvConfig))
 	case !strings.Contains(value, "\n"):
-		if text, err = s.fileOf(ctx, name, out.Code, value); err != nil {
+		if text, err = s.fileOf(ctx, name, out.Code.Location, value); err != nil {
 			return nil, unread(name, err)
 		}
 	}

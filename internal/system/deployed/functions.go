@@ -1,16 +1,15 @@
 package deployed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-
+	"github.com/effectively-once/once/internal/aws/call"
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
@@ -26,17 +25,21 @@ type function struct {
 // of the template, without those of other pipelines.
 func (s *Stack) functions(ctx context.Context) ([]function, error) {
 	var out []function
-	pages := cloudformation.NewListStackResourcesPaginator(s.cloudformation, &cloudformation.ListStackResourcesInput{StackName: &s.Name})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
+	form := url.Values{"StackName": {s.Name}}
+	for more := true; more; more = form.Get("NextToken") != "" {
+		var page struct {
+			Resources []struct{ ResourceType, PhysicalResourceId string } `xml:"ListStackResourcesResult>StackResourceSummaries>member"` //nolint:revive // as the API has it
+			NextToken string                                              `xml:"ListStackResourcesResult>NextToken"`
+		}
+		if err := s.cloudformation.Form(ctx, "ListStackResources", form, &page); err != nil {
 			return nil, fmt.Errorf("list resources of stack %s: %w", s.Name, explain(err))
 		}
-		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
+		form.Set("NextToken", page.NextToken)
+		for _, r := range page.Resources {
+			if r.ResourceType != "AWS::Lambda::Function" {
 				continue
 			}
-			f, err := s.function(ctx, aws.ToString(r.PhysicalResourceId))
+			f, err := s.function(ctx, r.PhysicalResourceId)
 			if err != nil {
 				return nil, err
 			}
@@ -48,20 +51,34 @@ func (s *Stack) functions(ctx context.Context) ([]function, error) {
 	return out, nil
 }
 
+// A functionConfiguration is what Lambda knows of a function.
+type functionConfiguration struct {
+	FunctionArn   string
+	Timeout       int // seconds
+	LoggingConfig struct{ LogGroup string }
+	Environment   struct{ Variables map[string]string }
+}
+
+// A functionCode is a function with its code, as GetFunction returns it.
+type functionCode struct {
+	Configuration functionConfiguration
+	Code          struct{ Location string }
+}
+
+// get asks Lambda for a function and its code.
+func (s *Stack) get(ctx context.Context, function string) (f functionCode, err error) {
+	return f, s.lambda.Get(ctx, "GetFunction", call.FunctionPath(function, ""), nil, &f)
+}
+
 func (s *Stack) function(ctx context.Context, name string) (function, error) {
-	c, err := s.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
-	if err != nil {
+	var c functionConfiguration
+	if err := s.lambda.Get(ctx, "GetFunctionConfiguration", call.FunctionPath(name, "configuration"), nil, &c); err != nil {
 		return function{}, fmt.Errorf("read configuration of function %s: %w", name, explain(err))
 	}
-	f := function{name: name, arn: aws.ToString(c.FunctionArn), timeout: time.Duration(aws.ToInt32(c.Timeout)) * time.Second}
-	f.logGroup = "/aws/lambda/" + name
-	if c.LoggingConfig != nil && aws.ToString(c.LoggingConfig.LogGroup) != "" {
-		f.logGroup = *c.LoggingConfig.LogGroup
-	}
-	if c.Environment != nil {
-		f.environment = c.Environment.Variables
-	}
-	return f, nil
+	return function{
+		name: name, arn: c.FunctionArn, timeout: time.Duration(c.Timeout) * time.Second,
+		logGroup: cmp.Or(c.LoggingConfig.LogGroup, "/aws/lambda/"+name), environment: c.Environment.Variables,
+	}, nil
 }
 
 // trusted lists the senders that the functions trust.

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -68,24 +66,29 @@ func (s *Stack) Logs(ctx context.Context, o LogOptions) (lines []LogLine, more b
 // logsOf returns the first lines of one function, one more than the limit at most: so it is known
 // whether there are more, and the earliest of all functions are complete.
 func (s *Stack) logsOf(ctx context.Context, f function, o LogOptions) ([]LogLine, error) {
-	in := &cloudwatchlogs.FilterLogEventsInput{
-		LogGroupName: aws.String(f.logGroup), StartTime: aws.Int64(o.Since.UnixMilli()), Limit: aws.Int32(int32(min(o.Limit+1, maxEvents))), //nolint:gosec // small
-	}
+	in := map[string]any{"logGroupName": f.logGroup, "startTime": o.Since.UnixMilli(), "limit": min(o.Limit+1, maxEvents)}
 	if pattern := o.pattern(); pattern != "" {
-		in.FilterPattern = &pattern
+		in["filterPattern"] = pattern
 	}
 	var out []LogLine
-	pages := cloudwatchlogs.NewFilterLogEventsPaginator(s.logs, in)
-	for pages.HasMorePages() && len(out) <= o.Limit {
-		page, err := pages.NextPage(ctx)
-		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing { // it has never run
+	for more := true; more && len(out) <= o.Limit; more = in["nextToken"] != "" {
+		var page struct {
+			NextToken string `json:"nextToken"`
+			Events    []struct {
+				Timestamp int64  `json:"timestamp"`
+				Message   string `json:"message"`
+			} `json:"events"`
+		}
+		err := s.logs.JSON(ctx, "FilterLogEvents", in, &page)
+		if refused, ok := errors.AsType[smithy.APIError](err); ok && refused.ErrorCode() == "ResourceNotFoundException" { // it has never run
 			return nil, nil
 		}
 		if err != nil {
 			return nil, unreadLog(f.logGroup, explain(err))
 		}
+		in["nextToken"] = page.NextToken
 		for _, e := range page.Events {
-			line := LogLine{time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), f.name, f.logGroup, strings.TrimRight(aws.ToString(e.Message), "\n")}
+			line := LogLine{time.UnixMilli(e.Timestamp).UTC(), f.name, f.logGroup, strings.TrimRight(e.Message, "\n")}
 			if o.wants(line) && len(out) <= o.Limit {
 				out = append(out, line)
 			}

@@ -3,14 +3,13 @@ package deployed
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/effectively-once/once/internal/aws/call"
 )
 
 // A mapping delivers the messages of a queue to a function.
@@ -26,16 +25,23 @@ type mapping struct {
 func (s *Stack) mappings(ctx context.Context, functions []function) ([]mapping, error) {
 	var out []mapping
 	for _, f := range functions {
-		pages := lambda.NewListEventSourceMappingsPaginator(s.lambda, &lambda.ListEventSourceMappingsInput{FunctionName: &f.name})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
+		query := url.Values{"FunctionName": {f.name}}
+		for more := true; more; more = query.Get("Marker") != "" {
+			var page struct {
+				NextMarker          string
+				EventSourceMappings []struct {
+					EventSourceArn, State string
+					FunctionResponseTypes []string
+				}
+			}
+			if err := s.lambda.Get(ctx, "ListEventSourceMappings", call.MappingsPath, query, &page); err != nil {
 				return nil, fmt.Errorf("list event source mappings of function %s: %w", f.name, explain(err))
 			}
+			query.Set("Marker", page.NextMarker)
 			for _, m := range page.EventSourceMappings {
 				out = append(out, mapping{
-					queue: lastOf(aws.ToString(m.EventSourceArn)), function: f.name, timeout: f.timeout, state: aws.ToString(m.State),
-					partial: slices.Contains(m.FunctionResponseTypes, types.FunctionResponseTypeReportBatchItemFailures),
+					queue: lastOf(m.EventSourceArn), function: f.name, timeout: f.timeout, state: m.State,
+					partial: slices.Contains(m.FunctionResponseTypes, "ReportBatchItemFailures"),
 				})
 			}
 		}

@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
@@ -92,15 +89,20 @@ type candidate struct {
 	missing []string
 }
 
+// A stackOutput is an output as CloudFormation has it.
+type stackOutput struct {
+	Key   string `xml:"OutputKey"`
+	Value string `xml:"OutputValue"`
+}
+
 // candidates returns the system without a prefix, even if all its outputs are missing, and then one
 // for each prefix of an ApiUrl.
-func candidates(from []types.Output) []candidate {
+func candidates(from []stackOutput) []candidate {
 	values := map[string]string{}
 	prefixes := []string{""}
 	for _, out := range from {
-		key := aws.ToString(out.OutputKey)
-		values[key] = aws.ToString(out.OutputValue)
-		if prefix, ok := strings.CutSuffix(key, "ApiUrl"); ok && prefix != "" {
+		values[out.Key] = out.Value
+		if prefix, ok := strings.CutSuffix(out.Key, "ApiUrl"); ok && prefix != "" {
 			prefixes = append(prefixes, prefix)
 		}
 	}

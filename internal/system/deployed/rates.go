@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/url"
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
-
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/front/console"
 	"github.com/effectively-once/once/internal/telemetry"
 )
@@ -28,7 +26,7 @@ const (
 // for a minute. They may be used concurrently.
 type Rates struct {
 	stack  *Stack
-	client *cloudwatch.Client
+	client *call.Client
 	now    func() time.Time
 
 	mu        sync.Mutex
@@ -44,7 +42,7 @@ type keptRates struct {
 
 // Rates returns the charts. It makes no call.
 func (s *Stack) Rates(now func() time.Time) *Rates {
-	return &Rates{stack: s, client: cloudwatch.NewFromConfig(s.config), now: now, byStream: map[string]keptRates{}}
+	return &Rates{stack: s, client: call.New(s.config, call.CloudWatch()), now: now, byStream: map[string]keptRates{}}
 }
 
 // ratesNote says from where the values are.
@@ -139,20 +137,10 @@ func (r *Rates) known(ctx context.Context) error {
 // ask returns the values of each query, in the order of time. No value of a sum means zero.
 func (r *Rates) ask(ctx context.Context, stream string, end time.Time) (map[string][]float64, error) {
 	begin := end.Add(-rateSteps * rateStep)
-	in := &cloudwatch.GetMetricDataInput{StartTime: &begin, EndTime: &end, ScanBy: types.ScanByTimestampAscending}
+	form := url.Values{"StartTime": {begin.UTC().Format(time.RFC3339)}, "EndTime": {end.UTC().Format(time.RFC3339)}, "ScanBy": {"TimestampAscending"}}
 	values, scales := map[string][]float64{}, map[string]float64{}
-	var dimensions []types.Dimension
-	if stream != "" {
-		dimensions = []types.Dimension{{Name: aws.String(telemetry.Dimension), Value: &stream}}
-	}
 	for i, q := range queries() {
-		in.MetricDataQueries = append(in.MetricDataQueries, types.MetricDataQuery{
-			Id: aws.String(idOf(i)),
-			MetricStat: &types.MetricStat{
-				Metric: &types.Metric{Namespace: &r.namespace, MetricName: aws.String(q.metric), Dimensions: dimensions},
-				Period: aws.Int32(int32(rateStep / time.Second)), Stat: aws.String(q.stat),
-			},
-		})
+		q.addTo(form, i, r.namespace, stream)
 		none, scale := 0.0, 1/rateStep.Seconds() // of a sum to a rate
 		if q.unit == console.Seconds {
 			none, scale = math.NaN(), 1
@@ -162,21 +150,47 @@ func (r *Rates) ask(ctx context.Context, stream string, end time.Time) (map[stri
 			values[idOf(i)] = append(values[idOf(i)], none)
 		}
 	}
-	pages := cloudwatch.NewGetMetricDataPaginator(r.client, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
+	for more := true; more; more = form.Get("NextToken") != "" {
+		var page struct {
+			Results   []metricData `xml:"GetMetricDataResult>MetricDataResults>member"`
+			NextToken string       `xml:"GetMetricDataResult>NextToken"`
+		}
+		if err := r.client.Form(ctx, "GetMetricData", form, &page); err != nil {
 			return nil, fmt.Errorf("read metrics: %w", explain(err))
 		}
-		for _, found := range page.MetricDataResults {
-			fill(values[aws.ToString(found.Id)], scales[aws.ToString(found.Id)], &found, begin)
+		form.Set("NextToken", page.NextToken)
+		for _, found := range page.Results {
+			fill(values[found.ID], scales[found.ID], &found, begin)
 		}
 	}
 	return values, nil
 }
 
+// A metricData is the answer to one query.
+type metricData struct {
+	ID         string      `xml:"Id"`
+	Timestamps []time.Time `xml:"Timestamps>member"`
+	Values     []float64   `xml:"Values>member"`
+}
+
+// addTo adds the query with an index to the parameters of GetMetricData.
+func (q *query) addTo(form url.Values, i int, namespace, stream string) {
+	prefix := fmt.Sprintf("MetricDataQueries.member.%d.", i+1)
+	form.Set(prefix+"Id", idOf(i))
+	prefix += "MetricStat."
+	form.Set(prefix+"Period", fmt.Sprint(int(rateStep/time.Second)))
+	form.Set(prefix+"Stat", q.stat)
+	prefix += "Metric."
+	form.Set(prefix+"Namespace", namespace)
+	form.Set(prefix+"MetricName", q.metric)
+	if stream != "" {
+		form.Set(prefix+"Dimensions.member.1.Name", telemetry.Dimension)
+		form.Set(prefix+"Dimensions.member.1.Value", stream)
+	}
+}
+
 // fill sets the values of one line.
-func fill(values []float64, scale float64, found *types.MetricDataResult, begin time.Time) {
+func fill(values []float64, scale float64, found *metricData, begin time.Time) {
 	for i, at := range found.Timestamps {
 		if n := int(at.Sub(begin) / rateStep); n >= 0 && n < len(values) && i < len(found.Values) {
 			values[n] = scale * found.Values[i]

@@ -4,22 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/aws/call"
 	onceconfig "github.com/effectively-once/once/internal/config"
 )
 
@@ -42,12 +40,12 @@ type Stack struct {
 
 	others         []string // the groups tables of the stack's other pipelines
 	config         aws.Config
-	cloudformation *cloudformation.Client
+	cloudformation *call.Client
 	dynamodb       *dynamodb.Client
 	sqs            *sqs.Client
-	lambda         *lambda.Client
-	events         *eventbridge.Client
-	logs           *cloudwatchlogs.Client
+	lambda         *call.Client
+	events         *call.Client
+	logs           *call.Client
 	sts            *sts.Client
 }
 
@@ -92,12 +90,12 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 	name, pipeline := split(o.Name)
 	s := &Stack{
 		Name: name, Region: cfg.Region, config: cfg,
-		cloudformation: cloudformation.NewFromConfig(cfg),
+		cloudformation: call.New(cfg, call.CloudFormation()),
 		dynamodb:       DynamoDB(cfg),
 		sqs:            sqs.NewFromConfig(cfg),
-		lambda:         lambda.NewFromConfig(cfg),
-		events:         eventbridge.NewFromConfig(cfg),
-		logs:           cloudwatchlogs.NewFromConfig(cfg),
+		lambda:         call.New(cfg, call.Lambda()),
+		events:         call.New(cfg, call.EventBridge()),
+		logs:           call.New(cfg, call.Logs()),
 		sts:            sts.NewFromConfig(cfg),
 	}
 	return s, s.find(ctx, pipeline)
@@ -152,7 +150,13 @@ func settings(ctx context.Context, o Options) (aws.Config, error) {
 }
 
 func (s *Stack) find(ctx context.Context, pipeline string) error {
-	out, err := s.cloudformation.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &s.Name})
+	var out struct {
+		Stacks []struct {
+			StackStatus string
+			Outputs     []stackOutput `xml:"Outputs>member"`
+		} `xml:"DescribeStacksResult>Stacks>member"`
+	}
+	err := s.cloudformation.Form(ctx, "DescribeStacks", url.Values{"StackName": {s.Name}}, &out)
 	var refused smithy.APIError
 	switch {
 	case errors.As(err, &refused) && refused.ErrorCode() == "ValidationError" && strings.Contains(refused.ErrorMessage(), "does not exist"), err == nil && len(out.Stacks) == 0:
@@ -160,7 +164,7 @@ func (s *Stack) find(ctx context.Context, pipeline string) error {
 	case err != nil:
 		return fmt.Errorf("find stack %s: %w", s.Name, explain(err))
 	}
-	return s.choose(string(out.Stacks[0].StackStatus), candidates(out.Stacks[0].Outputs), pipeline)
+	return s.choose(out.Stacks[0].StackStatus, candidates(out.Stacks[0].Outputs), pipeline)
 }
 
 // choose takes the outputs of the pipeline with an id. Without an id it takes the system whose

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
 	system "github.com/effectively-once/once/internal/system/function"
@@ -125,8 +123,8 @@ func (s *Stack) sweeper(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, f := range functions {
-		out, err := s.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &f.arn})
-		if err != nil {
+		var out struct{ RuleNames []string }
+		if err := s.events.JSON(ctx, "ListRuleNamesByTarget", map[string]any{"TargetArn": f.arn}, &out); err != nil {
 			return "", fmt.Errorf("find schedule of the sweep: %w", explain(err))
 		}
 		if len(out.RuleNames) > 0 {

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-
+	"github.com/effectively-once/once/internal/aws/call"
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
@@ -18,14 +16,14 @@ func (s *Stack) do(ctx context.Context, function string, task system.Task, told 
 	if err != nil {
 		return fmt.Errorf("encode task: %w", err)
 	}
-	out, err := s.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: payload})
+	out, err := s.lambda.Invoke(ctx, function, payload)
 	if err != nil {
 		return fmt.Errorf("invoke function %s: %w", function, explain(err))
 	}
-	if aws.ToString(out.FunctionError) != "" {
+	if out.Header.Get(call.FunctionError) != "" {
 		return fmt.Errorf("function %s failed: see its log", function)
 	}
-	if err := json.Unmarshal(out.Payload, told); err != nil {
+	if err := json.Unmarshal(out.Body, told); err != nil {
 		return fmt.Errorf("read answer of function %s: %w", function, err)
 	}
 	return nil

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-
 	"github.com/effectively-once/once/internal/admin"
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/config/change"
@@ -65,11 +63,11 @@ func (s *Stack) sourceQueues(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	f, err := s.get(ctx, name)
 	if err != nil {
 		return nil, unread(name, explain(err))
 	}
-	if f.Configuration == nil || f.Configuration.Environment == nil {
+	if f.Configuration.Environment.Variables == nil {
 		return nil, nil
 	}
 	urls, err := system.SourceQueues(f.Configuration.Environment.Variables[system.EnvSourceQueues], s.Outputs.IngressQueueURL)

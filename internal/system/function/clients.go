@@ -6,15 +6,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
+	"github.com/effectively-once/once/internal/aws/call"
 	"github.com/effectively-once/once/internal/aws/secret"
 	"github.com/effectively-once/once/internal/aws/sign"
 	"github.com/effectively-once/once/internal/blob/s3blob"
@@ -29,13 +25,13 @@ import (
 // Clients are the AWS clients of the system.
 type Clients struct {
 	DynamoDB       *dynamodb.Client
-	EventBridge    *eventbridge.Client
-	Lambda         *lambda.Client
+	EventBridge    *call.Client
+	Lambda         *call.Client
 	S3             *s3.Client
-	SecretsManager *secretsmanager.Client
-	SNS            *sns.Client
+	SecretsManager *call.Client
+	SNS            *call.Client
 	SQS            *sqs.Client
-	SSM            *ssm.Client
+	SSM            *call.Client
 	STS            *sts.Client
 
 	config aws.Config
@@ -50,13 +46,13 @@ func NewClients(cfg aws.Config) Clients {
 			// logged.
 			o.DisableValidateResponseChecksum = aws.ToString(o.BaseEndpoint) != ""
 		}),
-		EventBridge:    eventbridge.NewFromConfig(cfg),
-		Lambda:         lambda.NewFromConfig(cfg),
+		EventBridge:    call.New(cfg, call.EventBridge()),
+		Lambda:         call.New(cfg, call.Lambda()),
 		S3:             s3.NewFromConfig(cfg),
-		SecretsManager: secretsmanager.NewFromConfig(cfg),
-		SNS:            sns.NewFromConfig(cfg),
+		SecretsManager: call.New(cfg, call.SecretsManager()),
+		SNS:            call.New(cfg, call.SNS()),
 		SQS:            sqs.NewFromConfig(cfg),
-		SSM:            ssm.NewFromConfig(cfg),
+		SSM:            call.New(cfg, call.SSM()),
 		STS:            sts.NewFromConfig(cfg),
 	}
 }

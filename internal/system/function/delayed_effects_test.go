@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -19,9 +20,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	eventtypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
-	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go/middleware"
 
@@ -55,25 +53,25 @@ func newLater(t *testing.T) *later {
 	for _, to := range []string{"news", "bus"} {
 		x.behind[to] = sqsqueue.New(there, awstest.Queue(t, there, name+"-"+to, nil))
 	}
-	topic, err := x.clients.SNS.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String(name + "-news")})
-	x.must(err)
-	endpoint := strings.Replace(aws.ToString(topic.TopicArn), ":sns:", ":sqs:", 1)
-	_, err = x.clients.SNS.Subscribe(t.Context(), &sns.SubscribeInput{TopicArn: topic.TopicArn, Protocol: aws.String("sqs"), Endpoint: &endpoint, Attributes: map[string]string{"RawMessageDelivery": "true"}})
-	x.must(err)
-	bus := aws.String(name + "-bus")
-	_, err = x.clients.EventBridge.CreateEventBus(t.Context(), &eventbridge.CreateEventBusInput{Name: bus})
-	x.must(err)
-	_, err = x.clients.EventBridge.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: bus, EventBusName: bus, EventPattern: aws.String(`{"source": ["once.orders"]}`)})
-	x.must(err)
+	var topic struct {
+		ARN string `xml:"CreateTopicResult>TopicArn"`
+	}
+	x.must(x.clients.SNS.Form(t.Context(), "CreateTopic", url.Values{"Name": {name + "-news"}}, &topic))
+	endpoint := strings.Replace(topic.ARN, ":sns:", ":sqs:", 1)
+	x.must(x.clients.SNS.Form(t.Context(), "Subscribe", url.Values{
+		"TopicArn": {topic.ARN}, "Protocol": {"sqs"}, "Endpoint": {endpoint}, "Attributes.entry.1.key": {"RawMessageDelivery"}, "Attributes.entry.1.value": {"true"},
+	}, nil))
+	events, bus := x.clients.EventBridge, name+"-bus"
+	x.must(events.JSON(t.Context(), "CreateEventBus", map[string]any{"Name": bus}, nil))
+	x.must(events.JSON(t.Context(), "PutRule", map[string]any{"Name": bus, "EventBusName": bus, "EventPattern": `{"source": ["once.orders"]}`}, nil))
 	target := strings.Replace(endpoint, "-news", "-bus", 1)
-	_, err = x.clients.EventBridge.PutTargets(t.Context(), &eventbridge.PutTargetsInput{Rule: bus, EventBusName: bus, Targets: []eventtypes.Target{{Id: aws.String("queue"), Arn: &target}}})
-	x.must(err)
+	x.must(events.JSON(t.Context(), "PutTargets", map[string]any{"Rule": bus, "EventBusName": bus, "Targets": []any{map[string]any{"Id": "queue", "Arn": target}}}, nil))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		_, err1 := x.clients.SNS.DeleteTopic(ctx, &sns.DeleteTopicInput{TopicArn: topic.TopicArn})
-		_, err2 := x.clients.EventBridge.RemoveTargets(ctx, &eventbridge.RemoveTargetsInput{Rule: bus, EventBusName: bus, Ids: []string{"queue"}})
-		_, err3 := x.clients.EventBridge.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: bus, EventBusName: bus})
-		_, err4 := x.clients.EventBridge.DeleteEventBus(ctx, &eventbridge.DeleteEventBusInput{Name: bus})
+		err1 := x.clients.SNS.Form(ctx, "DeleteTopic", url.Values{"TopicArn": {topic.ARN}}, nil)
+		err2 := events.JSON(ctx, "RemoveTargets", map[string]any{"Rule": bus, "EventBusName": bus, "Ids": []string{"queue"}}, nil)
+		err3 := events.JSON(ctx, "DeleteRule", map[string]any{"Name": bus, "EventBusName": bus}, nil)
+		err4 := events.JSON(ctx, "DeleteEventBus", map[string]any{"Name": bus}, nil)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Error(err)
 		}

@@ -2,14 +2,16 @@
 package scrape
 
 import (
+	"compress/gzip"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
@@ -50,7 +52,8 @@ func New(now func() time.Time, queues func() []Depth) *Metrics {
 			s.registry.MustRegister(s.counters[name])
 		}
 	}
-	s.registry.MustRegister(s, depths(queues), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	//nolint:staticcheck // package collectors links database/sql, and has the same two
+	s.registry.MustRegister(s, depths(queues), prometheus.NewGoCollector(), prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{}))
 	return s
 }
 
@@ -112,9 +115,35 @@ func (s *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Handler serves the metrics.
+// Handler serves the metrics in the format that the reader asks for, compressed if it accepts gzip.
+// The parameters name[] of the query select some of them. Pebble links the registry and the formats anyway, and not package promhttp.
 func (s *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		found, err := s.registry.Gather()
+		if err != nil {
+			http.Error(w, "gather metrics: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
+		w.Header().Set("Content-Type", string(format))
+		w.Header().Set("Vary", "Accept, Accept-Encoding")
+		var out io.Writer = w
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			out = z
+		}
+		encoder, wanted := expfmt.NewEncoder(out, format), r.URL.Query()["name[]"]
+		for _, family := range found {
+			if len(wanted) > 0 && !slices.Contains(wanted, family.GetName()) {
+				continue
+			}
+			if encoder.Encode(family) != nil {
+				return // the reader has disconnected
+			}
+		}
+	})
 }
 
 // A Depth is how many messages are in a queue.

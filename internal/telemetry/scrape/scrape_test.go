@@ -1,11 +1,17 @@
 package scrape_test
 
 import (
+	"compress/gzip"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
@@ -107,5 +113,34 @@ func TestAnAgeIsScrapedForAMinuteAndNotForThree(t *testing.T) {
 	now = now.Add(3 * time.Minute)
 	if got := age(); got != "" {
 		t.Errorf("after five minutes the age is %q", got)
+	}
+}
+
+func TestAReaderChoosesFormatCompressionAndMetrics(t *testing.T) {
+	m := scrape.New(time.Now, func() []scrape.Depth { return []scrape.Depth{{Queue: "ingress", Ready: 3}} })
+	m.Observe(&record.Event{Name: record.EventProcessed, Stream: "orders", Count: 2})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics?name[]=once_processed_total&name[]=go_goroutines", nil)
+	r.Header.Set("Accept-Encoding", "deflate, gzip")
+	r.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,text/plain;q=0.5")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, r)
+	plain, err := gzip.NewReader(w.Body)
+	if err != nil || w.Header().Get("Content-Encoding") != "gzip" {
+		t.Fatalf("headers %v, %v", w.Header(), err)
+	}
+	decoder := expfmt.NewDecoder(plain, expfmt.Format(w.Header().Get("Content-Type")))
+	got := map[string]float64{}
+	for {
+		var family dto.MetricFamily
+		if err := decoder.Decode(&family); err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			break
+		}
+		got[family.GetName()] = family.GetMetric()[0].GetCounter().GetValue()
+	}
+	if len(got) != 2 || got["once_processed_total"] != 2 {
+		t.Errorf("got %v", got)
 	}
 }

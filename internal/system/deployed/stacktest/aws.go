@@ -90,10 +90,6 @@ func credentials(t *testing.T) {
 func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.URL.Path == metricsPath {
-		a.metrics(w, r)
-		return
-	}
 	if target := r.Header.Get("X-Amz-Target"); strings.HasPrefix(target, "Logs_") {
 		a.filterLogs(w, r)
 		return
@@ -101,7 +97,10 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.rules(w, r)
 		return
 	}
-	if operation := r.FormValue("Action"); operation != "" {
+	if operation := r.FormValue("Action"); operation == "GetMetricData" {
+		a.metrics(w, r)
+		return
+	} else if operation != "" {
 		a.query(w, operation)
 		return
 	}

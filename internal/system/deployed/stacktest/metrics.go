@@ -1,10 +1,10 @@
 package stacktest
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
 // A Metric names the values of a metric: namespace, name, stream and statistic, with slashes
@@ -17,47 +17,27 @@ type Value struct {
 	Value float64
 }
 
-// metricsPath is the path of GetMetricData in the protocol of the SDK, which is CBOR.
-const metricsPath = "/service/GraniteServiceVersion20100801/operation/GetMetricData"
-
 // metrics answers GetMetricData of CloudWatch.
 func (a *AWS) metrics(w http.ResponseWriter, r *http.Request) {
 	a.MetricCalls++
-	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
-	w.Header().Set("Content-Type", "application/cbor")
 	if a.Metrics == nil {
-		w.WriteHeader(http.StatusForbidden)
-		_ = cbor.NewEncoder(w).Encode(map[string]string{"__type": "com.amazonaws.cloudwatch#AccessDeniedException", "message": "not authorized to perform: cloudwatch:GetMetricData"})
+		queryError(w, http.StatusForbidden, "AccessDenied", "not authorized to perform: cloudwatch:GetMetricData")
 		return
 	}
-	var in struct {
-		MetricDataQueries []struct {
-			ID         string `cbor:"Id"`
-			MetricStat struct {
-				Metric struct {
-					Namespace, MetricName string
-					Dimensions            []struct{ Name, Value string }
-				}
-				Stat string
-			}
+	var results strings.Builder
+	for i := 1; ; i++ {
+		query := fmt.Sprintf("MetricDataQueries.member.%d.", i)
+		id, metric := r.FormValue(query+"Id"), query+"MetricStat.Metric."
+		if id == "" {
+			break
 		}
-	}
-	if err := cbor.NewDecoder(r.Body).Decode(&in); err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	results := []map[string]any{}
-	for _, q := range in.MetricDataQueries {
-		stream := ""
-		for _, d := range q.MetricStat.Metric.Dimensions {
-			stream = d.Value
+		name := Metric(r.FormValue(metric+"Namespace") + "/" + r.FormValue(metric+"MetricName") + "/" + r.FormValue(metric+"Dimensions.member.1.Value") + "/" + r.FormValue(query+"MetricStat.Stat"))
+		var times, values strings.Builder
+		for _, v := range a.Metrics[name] {
+			fmt.Fprintf(&times, "<member>%s</member>", v.At.UTC().Format(time.RFC3339))
+			fmt.Fprintf(&values, "<member>%v</member>", v.Value)
 		}
-		times, values := []cbor.Tag{}, []float64{}
-		for _, v := range a.Metrics[Metric(q.MetricStat.Metric.Namespace+"/"+q.MetricStat.Metric.MetricName+"/"+stream+"/"+q.MetricStat.Stat)] {
-			times, values = append(times, cbor.Tag{Number: 1, Content: v.At.Unix()}), append(values, v.Value)
-		}
-		results = append(results, map[string]any{"Id": q.ID, "Timestamps": times, "Values": values, "StatusCode": "Complete"})
+		fmt.Fprintf(&results, "<member><Id>%s</Id><Timestamps>%s</Timestamps><Values>%s</Values><StatusCode>Complete</StatusCode></member>", escape(id), &times, &values)
 	}
-	// an error means that the client has disconnected
-	_ = cbor.NewEncoder(w).Encode(map[string]any{"MetricDataResults": results})
+	answerXML(w, "GetMetricData", "<MetricDataResults>"+results.String()+"</MetricDataResults>")
 }
