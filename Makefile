@@ -1,28 +1,25 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fuzz e2e prove bench cover vuln ci
+.PHONY: help test lint fuzz e2e prove bench cover vuln ci all
 .PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test template-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## all tests of the product; a skipped one is a failure (needs Java 17, Maven, npm and Python 3.11 or later)
+test: ## the tests of the product that need only Go
 	.ci/run test
 
-race: ## the same with the race detector (needs a C compiler too)
-	.ci/run race
+lint: ## gofmt, go vet, golangci-lint, unreachable functions, tidy modules, words of comments, budgets, real time in tests
+	.ci/run format tidy build lint words budget realtime workflows
 
-lint: ## gofmt, go vet, golangci-lint, unreachable functions, tidy modules, words of comments
-	.ci/run format tidy build lint words
-
-fuzz: ## every fuzz target for two seconds; FUZZ_TIME=10m for ten minutes each, guided by coverage
+fuzz: ## every fuzz target for some seconds, guided by coverage; FUZZ_TIME=10m for ten minutes each
 	.ci/run fuzz
 
 e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs what test needs, and Chromium)
 	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e
 
 prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what test needs, and git)
-	go run ./prove
+	go -C prove run .
 
 bench: ## the numbers of docs/performance.md, as ratios
 	go -C bench run .
@@ -38,8 +35,11 @@ cover: ## test coverage, by function, and as bin/cover.html; a statement of the 
 vuln: ## known vulnerabilities of what is used (needs the vulnerability database)
 	.ci/run vuln
 
-ci: ## everything that must hold before a change goes in
+ci: ## the steps that the changes since the last whole run need
 	.ci/run
+
+all: ## every step, with guided fuzzing and long explorations; needed before a capability counts as finished
+	.ci/run all
 
 localstack-up: ## LocalStack without Docker, at http://127.0.0.1:4566
 	localstack/localstack.sh up

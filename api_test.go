@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -48,7 +50,12 @@ func TestThePublicAPIHasNoInternalTypes(t *testing.T) {
 // exportFiles returns the compiled files of the public packages and of all their imports.
 func exportFiles(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./client", "./embedded", "./oncedynamo", "./oncesql", "./oncetest", "./onlambda").Output()
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
+	info, ok := debug.ReadBuildInfo()
+	if ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race") // as this test was compiled, or go compiles all of it again
+	}
+	out, err := exec.CommandContext(t.Context(), "go", append(args, ".", "./client", "./embedded", "./oncedynamo", "./oncesql", "./oncetest", "./onlambda")...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

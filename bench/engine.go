@@ -173,7 +173,7 @@ func hammer(ctx context.Context, callers int, d time.Duration, do func(ctx conte
 	var wg sync.WaitGroup
 	for caller := range callers {
 		wg.Go(func() {
-			for i := uint64(1); time.Since(start) < d && failed.Load() == nil; i++ {
+			for i := uint64(1); (i == 1 || time.Since(start) < d) && failed.Load() == nil; i++ {
 				count, err := do(ctx, caller, i)
 				if err != nil {
 					failed.Store(&err)

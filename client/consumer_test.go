@@ -216,7 +216,7 @@ func TestAReleaseRepeatsACommitWhoseOutcomeIsUnknown(t *testing.T) {
 
 func TestAllSessionsAreListedWithTheFiguresOfThePool(t *testing.T) {
 	p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Window: 1}}})
-	const sessions, entries = 1003, 1010
+	const sessions, entries = 103, 110
 	var all []string
 	for n := range entries {
 		all = append(all, fmt.Sprint("m", n))
@@ -232,9 +232,21 @@ func TestAllSessionsAreListedWithTheFiguresOfThePool(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := p.client().Sessions(t.Context(), "work", "")
-	if err != nil || len(list.Sessions) != sessions || list.Sessions[sessions-1].Name != "s1002" || list.Sessions[0].Lag() != 1 {
-		t.Fatalf("%d sessions, %v", len(list.Sessions), err)
+	calls := 0
+	c, err := client.New("http://once.test", client.Options{HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		calls++
+		if !strings.Contains(r.URL.RawQuery, "max=1000") {
+			t.Errorf("a call with %s", r.URL.RawQuery)
+		}
+		r.URL.RawQuery = strings.Replace(r.URL.RawQuery, "max=1000", "max=50", 1) // not to open a thousand sessions
+		return p.RoundTrip(r)
+	})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Sessions(t.Context(), "work", "")
+	if err != nil || calls != 3 || len(list.Sessions) != sessions || list.Sessions[sessions-1].Name != "s0102" || list.Sessions[0].Lag() != 1 {
+		t.Fatalf("%d sessions after %d calls, %v", len(list.Sessions), calls, err)
 	}
 	if list.Pool == nil || list.Pool.Waiting != entries-sessions || list.Pool.Partitions[0].Last != entries {
 		t.Errorf("pool %+v", list.Pool)

@@ -226,17 +226,18 @@ func ExampleClient_Sender() {
 		log.Fatal(err)
 	}
 
-	offline, err := client.New("http://127.0.0.1:1", client.Options{}) // nothing listens there
+	ctx, stop := context.WithCancel(context.Background())
+	offline, err := client.New("http://127.0.0.1:1", client.Options{ // nothing listens there
+		OnRetry: func(error, time.Duration) { stop() },
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	number, err := sayFrom(soon, offline, folder, "hello")
+	number, err := sayFrom(ctx, offline, folder, "hello")
 	fmt.Println("number", number, err)
 	number, err = sayFrom(context.Background(), c, folder, "anybody there?")
 	fmt.Println("number", number, err)
 	// Output:
-	// number 1 flush sender: 1 messages are not acknowledged: context deadline exceeded
+	// number 1 flush sender: 1 messages are not acknowledged: context canceled
 	// number 2 <nil>
 }

@@ -292,7 +292,7 @@ func TestAFileIsWrittenAnewWhenMostOfItIsAcknowledged(t *testing.T) {
 		b, o := newBackend(t), inFolder(t)
 		size := 0
 		var want []string
-		for n := range 30 {
+		for n := range 24 { // 2.4 MB
 			s := newSender(t, b, o)
 			body := strings.Repeat(fmt.Sprint(n%10), 100<<10)
 			if _, err := s.Send(t.Context(), client.Message{Body: []byte(body)}); err != nil {

@@ -74,7 +74,7 @@ func (s *logServer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (s *logServer) groups(changes string, answer func(int, string, string, ...string) (*http.Response, error)) (*http.Response, error) {
 	if changes != "" {
-		time.Sleep(20 * time.Second) // the wait is in vain
+		time.Sleep(20 * time.Second) // virtual time: the wait of the server, in vain
 		if s.forget {
 			return answer(410, "application/problem+json", `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#expired","title":"x","status":410}`)
 		}

@@ -188,7 +188,7 @@ func TestTheReadmeNamesEveryFolderOfGoFiles(t *testing.T) {
 	_, layout, _ := strings.Cut(read(t, "../README.md"), "\n## Layout\n")
 	layout, _, _ = strings.Cut(layout, "\n## ")
 	named := strings.FieldsFunc(layout, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",;/", r) })
-	for _, pattern := range []string{"../*", "../internal/*", "../internal/*/*", "../localstack/*", "../bench/*", "../e2e/*", "../prove/*"} {
+	for _, pattern := range []string{"../*", "../internal/*", "../internal/*/*", "../localstack/*", "../bench/*", "../e2e/*", "../prove/*", "../prove/*/*"} {
 		files, err := filepath.Glob(pattern + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -97,13 +94,5 @@ var chaosFunctions = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	folder := filepath.Join(bin, "chaos-functions")
-	for _, name := range []string{"ingest", "process", "publish"} {
-		cmd := exec.Command("go", "build", "-overlay", list, "-tags", "lambda.norpc,grpcnotrace", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
-		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build function %s: %w\n%s", name, err, out)
-		}
-	}
-	return folder, nil
+	return buildFunctions("chaos-functions", "-overlay", list)
 })

@@ -129,12 +129,13 @@ func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, until, clients int)
 // wait waits for a number of effects, as long as any arrive. Without it, a system that is killed
 // all the time would spend it on reading an ever longer backlog at each start.
 func (h *hurlers) wait(ctx context.Context, effects int64) error {
-	for last, since := h.handled(), time.Now(); last < effects && time.Since(since) < *chaosPatience; {
+	last := h.handled()
+	for quiet := 0; last < effects && quiet < looks(*chaosPatience); quiet++ {
 		if err := sleep(ctx, settleEvery); err != nil {
 			return err
 		}
 		if n := h.handled(); n != last {
-			last, since = n, time.Now()
+			last, quiet = n, 0
 		}
 	}
 	return nil

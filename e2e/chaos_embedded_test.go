@@ -64,7 +64,7 @@ func (x *embeddedTarget) alive() error {
 	return nil
 }
 
-func (x *embeddedTarget) killed(context.Context) error {
+func (x *embeddedTarget) killed(ctx context.Context) error {
 	if err := x.alive(); err != nil {
 		return err
 	}
@@ -75,8 +75,7 @@ func (x *embeddedTarget) killed(context.Context) error {
 		if _, err := x.launch(); err != nil {
 			return err
 		}
-		<-time.After(rand.N(200 * time.Millisecond))
-		if err := x.kill(); err != nil {
+		if err := errors.Join(sleep(ctx, rand.N(200*time.Millisecond)), x.kill()); err != nil {
 			return err
 		}
 	}
@@ -129,10 +128,9 @@ func (x *embeddedTarget) filled(ctx context.Context) error {
 		}
 	}
 	if err := limitFiles(x.life().cmd.Process.Pid, "unlimited"); err == nil && !x.life().over() && x.random.IntN(2) == 0 {
-		select { // there is space again, and it must continue; it may have been about to end
-		case <-x.life().gone:
-		case <-time.After(time.Second):
-			return nil
+		// there is space again, and it must continue; it may have been about to end
+		if err := sleep(ctx, time.Second); err != nil || !x.life().over() {
+			return err
 		}
 	}
 	return errors.Join(x.kill(), x.start())

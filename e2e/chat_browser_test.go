@@ -18,7 +18,7 @@ import (
 // browserTime is how long a test in a browser may take: the deadline of everything it waits for.
 const browserTime = 5 * time.Minute
 
-var chatBinary = sync.OnceValues(func() (string, error) { return build("chat", "./examples/chat") })
+var chatBinary = sync.OnceValues(func() (string, error) { return buildIn("../examples", "chat", "./chat") })
 
 // startChat starts the chat room on a free port, and returns the address of its page.
 func startChat(t *testing.T) string {
@@ -129,7 +129,7 @@ func (p *browserPage) wait(what, expression string) {
 
 // text returns what the page shows, or why it can't be read. It works after the deadline too.
 func (p *browserPage) text() string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), time.Minute)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
 	if err != nil {

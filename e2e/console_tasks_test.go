@@ -455,13 +455,13 @@ func takePictures(t *testing.T, w *consoleWorld) {
 	must(t, w.server.start())
 	w.send(client.Message{Stream: "bookings", Key: "full-9", Body: []byte("full")})
 	w.send(client.Message{Stream: "orders", Key: "order-21", Group: "customer-7", Body: []byte("21")})
-	began := time.Now()
-	for i := 0; time.Since(began) < 10*time.Minute; i++ {
+	for i, waited := 0, time.Duration(0); waited < 10*time.Minute; i++ {
 		go func() { // more and more of them, in waves
 			_, _ = w.client.Send(t.Context(), client.Message{Stream: "bookings", Key: fmt.Sprint("p-", i), Group: fmt.Sprintf("table-%03d", i%200), Body: []byte("1")})
 		}()
-		seconds := time.Since(began).Seconds()
-		time.Sleep(time.Duration(float64(time.Second) / (20 + 15*(1+float64(int(seconds)%40)/20))))
+		pause := time.Duration(float64(time.Second) / (20 + 15*(1+float64(int(waited.Seconds())%40)/20)))
+		must(t, sleep(t.Context(), pause))
+		waited += pause
 	}
 	// the time of the other page is over
 	w.consolePage = consolePage{openPage(t, w.server.url()+"/console")}

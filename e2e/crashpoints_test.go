@@ -52,15 +52,21 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 	if len(points) < 18 {
 		t.Fatalf("there are only these crash points: %q", points)
 	}
+	crash := func(name, point string, direct bool, size int) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashAt(t, point, direct, size)
+		})
+	}
 	for _, point := range points {
 		for _, n := range []int{1, 7} {
 			at := fmt.Sprintf("%s:%d", point, n)
-			t.Run(fmt.Sprintf("%s %d direct", point, n), func(t *testing.T) { crashAt(t, at, true, 1) })
+			crash(fmt.Sprintf("%s %d direct", point, n), at, true, 1)
 			if !strings.HasSuffix(point, "-sync") { // only what is processed without the queue
-				t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, at, false, 1) })
+				crash(fmt.Sprintf("%s %d", point, n), at, false, 1)
 			}
 		}
-		t.Run(point+" direct batches", func(t *testing.T) { crashAt(t, point+":2", true, 10) })
+		crash(point+" direct batches", point+":2", true, 10)
 	}
 }
 
@@ -185,7 +191,7 @@ func sendDelayed(ctx context.Context, t *testing.T, s *server, p *process) (list
 		select {
 		case <-p.gone:
 			return list
-		case <-time.After(wait):
+		case <-time.After(wait): // real time: the process looks at its clock
 		}
 	}
 	return list

@@ -24,7 +24,7 @@ func TestEveryDirectDependencyHasItsReasonAndNoOther(t *testing.T) {
 		}
 	}
 	required := map[string]bool{}
-	for _, dir := range []string{"..", ".", "../bench", "../examples/sessions", "../infra", "../watermill"} {
+	for _, dir := range []string{"..", ".", "../bench", "../examples", "../examples/sessions", "../infra", "../prove", "../watermill"} {
 		for _, name := range requirements(t, dir) {
 			required[name] = true
 		}

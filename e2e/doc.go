@@ -22,6 +22,7 @@
 //	console_page_test.go  the console in it, used by the keyboard
 //	security_test.go    logs without secrets, hostile identities, forged messages
 //	tables_test.go      DynamoDB tables, read item by item
+//	groups_test.go      runs the groups of tests in groups.yaml that a change needs
 //
 // Tests that need DynamoDB and SQS use the endpoints in AWS_ENDPOINT_URL_DYNAMODB and related
 // variables: localstack/aws.sh run go -C e2e test. With ONCE_API_URL and ONCE_OUTPUTS, TestContract

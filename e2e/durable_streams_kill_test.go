@@ -49,10 +49,8 @@ func (d *durableStream) call(ctx context.Context, method, query string, header m
 		if err == nil && answer.status < 500 {
 			return answer, tries, nil
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, tries, errors.Join(context.Cause(ctx), err)
+		if ended := sleep(ctx, 10*time.Millisecond); ended != nil {
+			return nil, tries, errors.Join(ended, err)
 		}
 	}
 }

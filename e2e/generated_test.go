@@ -62,6 +62,7 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			random := newRandom(t)
 			input, load := c.load(random)
 			r := newReceiver(t, 0.003)

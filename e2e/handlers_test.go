@@ -27,14 +27,14 @@ import (
 // in all of them.
 func handlerRows() []handlerRow {
 	return []handlerRow{
-		{example: stockExample(), language: "go", program: "./examples/stock"},
+		{example: stockExample(), language: "go", program: "./stock"},
 		{
 			example: stockExample(), language: "python", folder: "examples/stock/python", prepare: pythonPackage,
 			serve: func(port string) []string {
 				return []string{"python3", "-m", "once_handler", "stock:change", "--port", port, "--secret", "env:HANDLER_SECRET"}
 			},
 		},
-		{example: transferExample(), language: "go", program: "./examples/transfer"},
+		{example: transferExample(), language: "go", program: "./transfer"},
 		{
 			example: transferExample(), language: "typescript", folder: "examples/transfer/typescript", prepare: transferInTypeScript,
 			serve: func(port string) []string { return []string{"node", "dist/main.js", port} },
@@ -46,8 +46,9 @@ func handlerRows() []handlerRow {
 type handlerRow struct {
 	example  *handlerExample
 	language string
-	// program is the Go package of a program that serves the stream with its handler. It has the
-	// flags -listen and -data. Empty for other languages: then once dev calls the handler.
+	// program is the Go package, in the module examples, of a program that serves the stream with its
+	// handler. It has the flags -listen and -data. Empty for other languages: then once dev calls the
+	// handler.
 	program string
 	// folder has the files of the handler, and a once.yaml that starts it by exec.
 	folder string
@@ -128,7 +129,7 @@ func newHandled(t *testing.T, row handlerRow, way string) *handled {
 	h := &handled{row: row, replies: map[string][]handlerReply{}}
 	if row.program != "" {
 		h.server = newServer(t, onceBinary, "")
-		path, err := build("handlers-"+row.example.stream, row.program)
+		path, err := buildIn("../examples", "handlers-"+row.example.stream, row.program)
 		must(t, err)
 		h.program = []string{path, "--data", ".once"}
 		return h
@@ -174,7 +175,7 @@ func (h *handled) run(t *testing.T) {
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 
 	ctx, engine := newKiller(t, h.server, random, handlerKills, len(all))
-	killed := h.killHandler(random, len(all))
+	killed := h.killHandler(ctx, random, len(all))
 	concurrently(ctx, t, handlerClients, all, func(ctx context.Context, o operation) error {
 		err := h.send(ctx, o)
 		h.passed.Add(1)
@@ -201,10 +202,8 @@ func (h *handled) send(ctx context.Context, o operation) error {
 		} else if !errors.Is(err, errNoReply) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, 200*time.Millisecond)
 	}
@@ -294,17 +293,14 @@ func (h *handled) judge(t *testing.T) {
 
 // killHandler kills the handler at random moments of the load, and restarts it if once dev
 // does not.
-func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
+func (h *handled) killHandler(ctx context.Context, random *rand.Rand, load int) <-chan error {
 	done := make(chan error, 1)
 	due := moments(random, handlerKills, load)
 	go func() {
 		var err error
 		for _, moment := range due {
 			for h.passed.Load() < moment && err == nil {
-				<-time.After(time.Millisecond)
-				if h.ended() {
-					err = errors.New("the test has ended")
-				}
+				err = sleep(ctx, time.Millisecond)
 			}
 			if err == nil {
 				err = h.strikeHandler()
@@ -313,13 +309,6 @@ func (h *handled) killHandler(random *rand.Rand, load int) <-chan error {
 		done <- err
 	}()
 	return done
-}
-
-// ended reports whether the test has ended.
-func (s *server) ended() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
 }
 
 func (h *handled) strikeHandler() error {

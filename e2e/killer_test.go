@@ -33,7 +33,7 @@ func newKiller(t *testing.T, s *server, random *rand.Rand, times, load int) (con
 		due: make(chan struct{}, times), done: make(chan error, 1),
 	}
 	go func() {
-		err := k.run()
+		err := k.run(ctx)
 		if err != nil {
 			fail(err)
 		}
@@ -61,9 +61,9 @@ func (k *killer) acknowledged() {
 	}
 }
 
-func (k *killer) run() error {
+func (k *killer) run(ctx context.Context) error {
 	for range k.due {
-		if err := k.strike(30 * time.Millisecond); err != nil {
+		if err := k.strike(ctx, 30*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -72,9 +72,8 @@ func (k *killer) run() error {
 
 // strike kills the server within a time from now and restarts it; sometimes it is killed once more
 // before it is ready.
-func (k *killer) strike(within time.Duration) error {
-	<-time.After(time.Duration(k.random.Int64N(int64(within))))
-	if err := k.server.kill(); err != nil {
+func (k *killer) strike(ctx context.Context, within time.Duration) error {
+	if err := errors.Join(sleep(ctx, time.Duration(k.random.Int64N(int64(within)))), k.server.kill()); err != nil {
 		return err
 	}
 	k.killed++
@@ -82,8 +81,7 @@ func (k *killer) strike(within time.Duration) error {
 		if _, err := k.server.launch(); err != nil {
 			return err
 		}
-		<-time.After(time.Duration(k.random.Int64N(int64(100 * time.Millisecond))))
-		if err := k.server.kill(); err != nil {
+		if err := errors.Join(sleep(ctx, time.Duration(k.random.Int64N(int64(100*time.Millisecond)))), k.server.kill()); err != nil {
 			return err
 		}
 		k.killed++
@@ -103,7 +101,7 @@ func (k *killer) finish(t *testing.T) {
 		if st.Idle {
 			break
 		}
-		must(t, k.strike(300*time.Millisecond))
+		must(t, k.strike(t.Context(), 300*time.Millisecond))
 	}
 	t.Logf("killed %d times", k.killed)
 	if k.killed < len(k.moments) {

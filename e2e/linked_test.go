@@ -177,7 +177,6 @@ func TestEachEffectIsOneEntryOfALinkedSystemWhileBothAreKilled(t *testing.T) {
 	between := newWire(t, receiver.address)
 	sender := newServer(t, onceBinary, linkedConfig("eu", fmt.Sprintf("  us: {once: %q, stream: room, %s}", between.url(), quickRetry)))
 	must(t, sender.start())
-	began := time.Now()
 	_, k1 := newKiller(t, sender, random, *linkKills, *linkEffects)
 	ctx, k2 := newKiller(t, receiver, random, *linkKills, *linkEffects)
 	cuts := cutting(t, between, random)
@@ -211,7 +210,7 @@ func TestEachEffectIsOneEntryOfALinkedSystemWhileBothAreKilled(t *testing.T) {
 		must(t, err)
 		judgeLinked(t, g, entries, each)
 	}
-	t.Logf("%d effects in %v, %d and %d kills", *linkEffects, time.Since(began).Round(time.Millisecond), k1.killed, k2.killed)
+	t.Logf("%d effects, %d and %d kills", *linkEffects, k1.killed, k2.killed)
 	if *linkEffects <= 2000 {
 		return // a trigger that was in flight at a kill comes back after half a minute
 	}
@@ -243,21 +242,16 @@ func judgeLinked(t *testing.T, g int, entries []linkEntry, n int) {
 func cutting(t *testing.T, w *wire, random *rand.Rand) (stop func()) {
 	t.Helper()
 	own := rand.New(rand.NewPCG(random.Uint64(), 1))
-	done, ended := make(chan struct{}), make(chan struct{})
+	ctx, done := context.WithCancel(t.Context())
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Duration(20+own.IntN(200)) * time.Millisecond):
-				w.cut()
-			}
+		for sleep(ctx, time.Duration(20+own.IntN(200))*time.Millisecond) == nil {
+			w.cut()
 		}
 	}()
-	var once sync.Once
 	stop = func() {
-		once.Do(func() { close(done) })
+		done()
 		<-ended
 	}
 	t.Cleanup(stop)
@@ -334,7 +328,6 @@ func TestFunctionsAndAServerLinkedBothWaysSurviveKills(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), linkPatience)
 	defer cancel()
 	_, killer := newKiller(t, us, random, 3, each)
-	began := time.Now()
 	var clients sync.WaitGroup
 	errs := make([]error, 2)
 	for i, s := range []*server{eu.server, us} {
@@ -360,7 +353,7 @@ func TestFunctionsAndAServerLinkedBothWaysSurviveKills(t *testing.T) {
 	judgeBothWays(ctx, t, "eu", eu.server, each)
 	judgeBothWays(ctx, t, "us", us, each)
 	done := eu.peace(t)
-	t.Logf("%d effects each way in %v, %d kills of the server, faults of the functions: %v, %d signed requests", each, time.Since(began).Round(time.Millisecond), killer.killed, done, door.admitted.Load())
+	t.Logf("%d effects each way, %d kills of the server, faults of the functions: %v, %d signed requests", each, killer.killed, done, door.admitted.Load())
 	if done["kills"] == 0 || door.admitted.Load() == 0 || door.refused.Load() > 0 {
 		t.Errorf("%d kills of functions; %d requests were signed, %d were not", done["kills"], door.admitted.Load(), door.refused.Load())
 	}

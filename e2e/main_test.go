@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,10 @@ var (
 	crashBinary  = sync.OnceValues(func() (string, error) { return build("once-crashpoints", "-tags", "crashpoints", "./cmd/once") })
 )
 
+// parallel is the default of -parallel: such tests wait for disks and other processes most of the
+// time.
+const parallel = 4
+
 func TestMain(m *testing.M) {
 	if text := os.Getenv(roleVariable); text != "" { // this is a client process, see role
 		if err := play(text); err != nil {
@@ -45,7 +50,11 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	var err error
+	err := errors.Join(flag.Set("test.parallel", strconv.Itoa(parallel)), selectGroups())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	if bin, err = os.MkdirTemp("", "once-bin"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -58,10 +67,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-func build(name string, args ...string) (string, error) {
+func build(name string, args ...string) (string, error) { return buildIn("..", name, args...) }
+
+// buildIn builds a program of the module in a folder.
+func buildIn(folder, name string, args ...string) (string, error) {
 	path := filepath.Join(bin, name)
-	cmd := exec.Command("go", append([]string{"build", "-o", path}, args...)...)
-	cmd.Dir = ".."
+	cmd := exec.Command("go", append([]string{"build", "-ldflags=-w", "-o", path}, args...)...)
+	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)

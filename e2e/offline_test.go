@@ -72,7 +72,6 @@ func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, s
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	o.plan(random, times)
-	begun := time.Now()
 	for _, r := range o.runners {
 		r.start(ctx)
 	}
@@ -88,7 +87,7 @@ func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, s
 		must(t, <-r.done)
 		killed[r.role.Kind] += r.killed
 	}
-	t.Logf("%d messages, %d sources, %d processes, kills: %v, %v", len(o.sources)*o.each, len(o.sources), len(o.runners), killed, time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d messages, %d sources, %d processes, kills: %v", len(o.sources)*o.each, len(o.sources), len(o.runners), killed)
 	for kind, least := range o.planned {
 		if killed[kind] != least {
 			t.Errorf("%d processes of kind %s were killed during their work, not %d", killed[kind], kind, least)

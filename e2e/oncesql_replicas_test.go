@@ -50,18 +50,13 @@ func (r *replica) start(t *testing.T) {
 	r.process = exec.Command(r.binary, r.address, r.name, replicaLease)
 	r.process.Env = append(os.Environ(), "DATABASE_URL="+r.source)
 	must(t, r.process.Start())
-	deadline := time.Now().Add(time.Minute)
-	for {
+	await(t, "replica "+r.name, func() (bool, error) {
 		answer, err := http.Get("http://" + r.address + "/ready")
-		if err == nil {
-			must(t, answer.Body.Close())
-			return
+		if err != nil {
+			return false, nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("replica %s is not ready after a minute: %v", r.name, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return true, answer.Body.Close()
+	})
 }
 
 // kill ends the process with SIGKILL, and returns its name.
@@ -75,8 +70,10 @@ func (r *replica) kill(t *testing.T) string {
 }
 
 // charge asks a random replica until one has answered with a charge.
-func charge(replicas []*replica, key, body string) (charge string, replayed bool, err error) {
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+func charge(ctx context.Context, replicas []*replica, key, body string) (charge string, replayed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	for ; ctx.Err() == nil; _ = sleep(ctx, 50*time.Millisecond) {
 		r, err := http.NewRequest(http.MethodPost, "http://"+replicas[rand.IntN(len(replicas))].address+"/charges", strings.NewReader(body))
 		if err != nil {
 			return "", false, err
@@ -132,7 +129,7 @@ func sameMoment(t *testing.T, db *sql.DB, replicas []*replica) {
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			answer, replayed, err := charge(replicas, "together", `{"amount":7,"ms":1000}`)
+			answer, replayed, err := charge(t.Context(), replicas, "together", `{"amount":7,"ms":1000}`)
 			if err != nil {
 				t.Error(err)
 			}
@@ -179,7 +176,7 @@ func killReplicas(t *testing.T, db *sql.DB, replicas []*replica) {
 		all.Go(func() {
 			for n := range keysEach {
 				key := fmt.Sprintf("client-%d-key-%d", i/2, n) // two callers send each key
-				answer, _, err := charge(replicas, key, `{"amount":7,"ms":30}`)
+				answer, _, err := charge(t.Context(), replicas, key, `{"amount":7,"ms":30}`)
 				if err != nil {
 					t.Error(err)
 				}
@@ -195,7 +192,7 @@ func killReplicas(t *testing.T, db *sql.DB, replicas []*replica) {
 				t.Errorf("%d keys have run, want %d", len(runsOf(t, db)), enough)
 				break
 			}
-			time.Sleep(10 * time.Millisecond)
+			must(t, sleep(t.Context(), 10*time.Millisecond))
 		}
 		dead[r.kill(t)] = true
 		r.start(t)
@@ -303,7 +300,7 @@ func TestLostAnswersOfTheDatabaseRunNoHandlerTwice(t *testing.T) {
 						t.Errorf("%s: %v; want an answer in time", id, err)
 						break
 					}
-					time.Sleep(10 * time.Millisecond)
+					_ = sleep(t.Context(), 10*time.Millisecond) // the next call says that the test has ended
 				}
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,24 +120,59 @@ func (s *step) compare(out []byte) error {
 	return fmt.Errorf("line %d: $ %s\nprints\n%s\nand not\n%s", s.line, s.command, out, strings.Join(s.output, "\n"))
 }
 
-// withOnce returns the environment of a session: once is on the path, and so is what go install
-// installs, in a folder of its own.
-func withOnce(t *testing.T) []string {
+// ports are free ports in the place of those that a page names, which may be in use.
+type ports map[string]string
+
+// move replaces the ports in a text of the page, or of a file of the project.
+func (p ports) move(t *testing.T, text string) string {
+	t.Helper()
+	return regexp.MustCompile(`(127\.0\.0\.1|0\.0\.0\.0):\d{4}\b`).ReplaceAllStringFunc(text, func(address string) string {
+		host, port, _ := strings.Cut(address, ":")
+		if p[port] == "" {
+			_, p[port], _ = strings.Cut(freeAddress(t), ":")
+		}
+		return host + ":" + p[port]
+	})
+}
+
+// moved returns a step as it runs.
+func (p ports) moved(t *testing.T, st step) step {
+	t.Helper()
+	st.command = p.move(t, st.command)
+	for i, line := range st.output {
+		st.output[i] = p.move(t, line)
+	}
+	return st
+}
+
+// withOnce returns the environment of a session: once is on the path, with another default address,
+// and so is what go install installs, in a folder of its own.
+func (p ports) withOnce(t *testing.T) []string {
 	t.Helper()
 	binary, err := onceBinary()
 	must(t, err)
-	installed := t.TempDir()
-	path := strings.Join([]string{installed, filepath.Dir(binary), os.Getenv("PATH")}, string(os.PathListSeparator))
-	return append(os.Environ(), "GOBIN="+installed, "PATH="+path)
+	address, installed, own := p.move(t, "127.0.0.1:8080"), t.TempDir(), t.TempDir()
+	script := "#!/bin/sh\ncase \"$*\" in\n*--listen*) ;;\ndev*) set -- \"$@\" --listen " + address + " ;;\nesac\nexec " + binary + " \"$@\"\n"
+	must(t, os.WriteFile(filepath.Join(own, "once"), []byte(script), 0o700))
+	path := strings.Join([]string{installed, own, os.Getenv("PATH")}, string(os.PathListSeparator))
+	// builds of all copies of the project share the cache if they do not contain its folder
+	flags := "GOFLAGS=" + os.Getenv("GOFLAGS") + " -trimpath"
+	return append(os.Environ(), "GOBIN="+installed, "PATH="+path, "ONCE_URL=http://"+address, flags)
 }
 
-func needPort(t *testing.T, address string) {
+// moveExamples replaces the ports in the examples of a copy of the project.
+func (p ports) moveExamples(t *testing.T, project string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatalf("the pages use the default address, and something is there: %v", err)
-	}
-	must(t, listener.Close())
+	must(t, filepath.WalkDir(filepath.Join(project, "examples"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if moved := p.move(t, string(text)); err == nil && moved != string(text) {
+			err = os.WriteFile(path, []byte(moved), 0o600)
+		}
+		return err
+	}))
 }
 
 // copyProject copies what belongs to the project, and nothing that earlier runs left behind, to a

@@ -52,6 +52,7 @@ func TestGeneratedMessagesBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testin
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			random := newRandom(t)
 			input, load := c.load(random)
 			r := newReceiver(t, 0.003)

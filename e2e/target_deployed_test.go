@@ -17,14 +17,16 @@ import (
 // The environment describes a stack of contract.yaml that is deployed on an emulator on this
 // machine, and whose functions reach the receiver:
 //
+//	ONCE_CONTRACT       its configuration: contract.yaml with another address of the receiver
 //	ONCE_API_URL        its API, open to every caller
 //	ONCE_OUTPUTS        the file of its outputs, written by cdk deploy
 //	AWS_ENDPOINT_URL …  its endpoints
 //
 // Its functions have the variable E2E_WEBHOOK_SECRET with the value of contractSecret.
 const (
-	envAPI     = "ONCE_API_URL"
-	envOutputs = "ONCE_OUTPUTS"
+	envContract = "ONCE_CONTRACT"
+	envAPI      = "ONCE_API_URL"
+	envOutputs  = "ONCE_OUTPUTS"
 )
 
 // targets returns the systems on which the contract is checked.
@@ -37,7 +39,11 @@ func targets() map[string]func(*testing.T) *target {
 
 func startDeployed(t *testing.T) *target {
 	t.Helper()
-	r := newReceiverAt(t, contractAddress, 0)
+	text, err := os.ReadFile(os.Getenv(envContract))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(text), `webhook: "http://`)
+	address, _, _ := strings.Cut(rest, "/")
+	r := newReceiverAt(t, address, 0)
 	stack, outputs := stackOutputs(t)
 	output := func(name string) *string {
 		t.Helper()
@@ -90,7 +96,7 @@ func onStack(t *testing.T, stack, command string, args ...string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(t.Context(), binary, append([]string{command, "--stack", stack, "--config", contractFile}, args...)...)
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{command, "--stack", stack, "--config", os.Getenv(envContract)}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

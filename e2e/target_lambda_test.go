@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,17 +26,18 @@ import (
 const settleEvery = 500 * time.Millisecond
 
 // functionsFolder has the bootstrap binaries of this machine.
-var functionsFolder = sync.OnceValues(func() (string, error) {
-	folder := filepath.Join(bin, "functions")
+var functionsFolder = sync.OnceValues(func() (string, error) { return buildFunctions("functions") })
+
+// buildFunctions builds the functions, with further arguments, into a folder.
+func buildFunctions(folder string, args ...string) (string, error) {
 	for _, name := range []string{"ingest", "process", "publish"} {
-		cmd := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
-		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build function %s: %w\n%s", name, err, out)
+		args := append(slices.Clone(args), "-tags", "lambda.norpc,grpcnotrace", "./functions/"+name)
+		if _, err := build(filepath.Join(folder, name, "bootstrap"), args...); err != nil {
+			return "", err
 		}
 	}
-	return folder, nil
-})
+	return filepath.Join(bin, folder), nil
+}
 
 // A deployment is a system run by localstack/lambda: the real functions as processes, on DynamoDB
 // and SQS at the endpoints of the environment.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/inspector"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
@@ -82,7 +83,7 @@ func TestThePageOfTwoTabsSendsEachMessageOnceWhateverIsKilled(t *testing.T) {
 	b := &outboxBrowser{t: t, site: site.URL, data: data}
 	b.open()
 	for range 10 {
-		time.Sleep(time.Duration(20+random.IntN(150)) * time.Millisecond)
+		must(t, sleep(t.Context(), time.Duration(20+random.IntN(150))*time.Millisecond))
 		switch random.IntN(5) {
 		case 0:
 			must(t, s.kill(), s.start())
@@ -213,10 +214,15 @@ func (b *outboxBrowser) kill() {
 // crash ends the process of a tab, and opens the page again.
 func (b *outboxBrowser) crash(tab int) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.tabs[tab].ctx, 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(b.tabs[tab].ctx, time.Minute)
 	defer cancel()
+	must(b.t, chromedp.Listen(ctx, func(event any) {
+		if _, ok := event.(*inspector.EventTargetCrashed); ok {
+			cancel()
+		}
+	}))
 	_ = chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, page.Crash, cdp.Empty{}) // no answer comes
+		_, err := cdp.Call(ctx, t, page.Crash, cdp.Empty{}) // no answer comes, but the event
 		return err
 	}))
 	b.tabs[tab].do(chromedp.Navigate(b.address(tab)))

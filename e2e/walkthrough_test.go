@@ -18,7 +18,7 @@ import (
 //	         is on the path; go install puts binaries into a folder before it. A command that ends
 //	         in "&" runs in the background until the page ends; the next command starts when the
 //	         output on the page is there. In an output "…" stands for anything within a line, and
-//	         alone in a line for any lines.
+//	         alone in a line for any lines. The ports of this machine are replaced by free ones.
 //	sh       are commands without output that .ci/run runs, by themselves or as targets of the
 //	         Makefile: a test looks for them there. Text after "  #" is a comment.
 
@@ -85,11 +85,12 @@ func TestEverySessionOnEveryPagePrintsTheOutputOfThePage(t *testing.T) {
 		}
 		sessions++
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			needPort(t, "127.0.0.1:8080")
-			s := &session{dir: copyProject(t), env: withOnce(t), patience: 3 * time.Minute}
+			free := ports{}
+			s := &session{dir: copyProject(t), env: free.withOnce(t), patience: 3 * time.Minute}
+			free.moveExamples(t, s.dir)
 			defer s.close()
 			for _, st := range steps {
-				must(t, s.run(t.Context(), st))
+				must(t, s.run(t.Context(), free.moved(t, st)))
 			}
 		})
 	}

@@ -77,22 +77,22 @@ func run(t *testing.T, name lambdas.Function, backend fakeAWS, handler record.Ha
 	t.Helper()
 	server := httptest.NewServer(backend)
 	t.Cleanup(server.Close)
-	for variable, value := range map[string]string{
+	// nothing of the environment, which may name emulators
+	variables := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_MAX_ATTEMPTS": "1",
 		lambdas.EnvConfig:      filepath.Join(t.TempDir(), "once.yaml"),
 		lambdas.EnvGroupsTable: "groups", lambdas.EnvTokensTable: "tokens", lambdas.EnvTrustedSenders: "AROA",
 		lambdas.EnvIngressQueue: server.URL + "/1/ingress", lambdas.EnvIngressFIFOQueue: server.URL + "/1/ingress.fifo",
 		lambdas.EnvPublishQueue: server.URL + "/1/publish", lambdas.EnvPublishFIFOQueue: server.URL + "/1/publish.fifo",
 		lambdas.EnvDeadQueue: server.URL + "/1/dead", lambdas.EnvDeadPublishQueue: server.URL + "/1/dead-publish",
-	} {
-		t.Setenv(variable, value)
 	}
-	write(t, os.Getenv(lambdas.EnvConfig), "streams: {orders: {}}")
-	settings, err := lambdas.ReadSettings(os.Getenv)
+	getenv := func(name string) string { return variables[name] }
+	write(t, getenv(lambdas.EnvConfig), "streams: {orders: {}}")
+	settings, err := lambdas.ReadSettings(getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := lambdaconfig.Load(os.Getenv)
+	cfg, err := lambdaconfig.Load(getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

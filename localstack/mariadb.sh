@@ -22,7 +22,7 @@ install() {
 		exit 1
 	fi
 	echo "installing mariadb-server, this once" >&2
-	{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends mariadb-server; } >&2
+	packages mariadb-server
 }
 
 user() { if [ "$(id -u)" -eq 0 ]; then echo mysql; else id -un; fi; }

@@ -22,7 +22,7 @@ install() {
 		exit 1
 	fi
 	echo "installing postgresql, this once" >&2
-	{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends postgresql; } >&2
+	packages postgresql
 }
 
 # as_user runs a program of PostgreSQL, which refuses to run as root.

@@ -16,6 +16,14 @@ need() {
 	exit 1
 }
 
+# packages NAME... installs packages of Debian. Tests that run at the same time may want some: the lock of apt-get does not wait.
+packages() {
+	(
+		flock 9
+		{ apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"; } 9>&-
+	) 9>/tmp/once-packages.lock >&2
+}
+
 # answers tells whether anything listens on a port.
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 

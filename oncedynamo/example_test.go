@@ -2,7 +2,6 @@ package oncedynamo_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -31,14 +30,4 @@ func Example() {
 	if err := http.ListenAndServe("127.0.0.1:8080", mux); err != nil {
 		panic(err)
 	}
-}
-
-// A service that moves from Powertools finds the old reply of a request by the old key. Here the
-// function charge of the module shop was deployed as charge-prod, with event_key_jmespath order_id.
-func ExamplePowertools_Key() {
-	p := oncedynamo.Powertools{Language: oncedynamo.Python, Prefix: "charge-prod.shop.charge"}
-	key, err := p.Key([]byte(`"order-1"`))
-	fmt.Println(key, err)
-	// Output:
-	// charge-prod.shop.charge#729040816f7330c4cb31f54a56f59a7b <nil>
 }

@@ -26,13 +26,20 @@ type chaosVerdict struct {
 // faults.
 func chaosForms(long bool) []chaosForm {
 	if long {
-		return []chaosForm{{"embedded", 1_000_000, "1s", 128}, {"functions", 50_000, "1s", 64}}
+		return []chaosForm{{"embedded", chaosEmbedded, 1_000_000, "1s", 128}, {"functions", chaosFunctions, 50_000, "1s", 64}}
 	}
-	return []chaosForm{{"embedded", 5_000, "400ms", 32}, {"functions", 400, "400ms", 32}}
+	return []chaosForm{{"embedded", chaosEmbedded, 5_000, "400ms", 32}, {"functions", chaosFunctions, 400, "400ms", 32}}
 }
+
+// The tests of e2e that are the chaos runs.
+const (
+	chaosEmbedded  = "TestChaosLeavesEveryMessageWithOneEffect"
+	chaosFunctions = "TestChaosOnFunctionsLeavesEveryMessageWithOneEffect"
+)
 
 type chaosForm struct {
 	name     string
+	test     string
 	messages int
 	every    string // mean time between two faults
 	clients  int
@@ -70,7 +77,7 @@ func chaos(ctx context.Context, o options) error {
 // run runs the test, prints its progress, and returns the verdict.
 func (f chaosForm) run(ctx context.Context, root, folder string) (*chaosVerdict, error) {
 	args := []string{
-		"go", "test", "-count=1", "-v", "-timeout=24h", "-run=^TestChaosLeavesEveryMessageWithOneEffect$/^" + f.name + "$", ".",
+		"go", "test", "-count=1", "-v", "-timeout=24h", "-run=^" + f.test + "$", ".",
 		"-messages=" + strconv.Itoa(f.messages), "-chaos-functions=" + strconv.Itoa(f.messages), "-chaos-every=" + f.every, "-chaos-clients=" + strconv.Itoa(f.clients), "-chaos-keep=" + folder,
 	}
 	if f.name == "functions" {

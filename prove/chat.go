@@ -83,7 +83,7 @@ func (c *chatRun) simulate(ctx context.Context, first, seeds int) error {
 
 // simulateRoom runs the simulations of some seeds.
 func simulateRoom(ctx context.Context, root string, first, seeds, lines int) (found []simulation, cpu time.Duration, err error) {
-	args := []string{"test", "-count=1", "-v", "-json", "-timeout=24h", "-cpu=1", "-parallel=1", "-run=^TestEveryRegionShowsEachLineOnceAndInOneOrder$", "./examples/chat/room", "-args"}
+	args := []string{"-C", "examples", "test", "-count=1", "-v", "-json", "-timeout=24h", "-cpu=1", "-parallel=1", "-run=^TestEveryRegionShowsEachLineOnceAndInOneOrder$", "./chat/room", "-args"}
 	args = append(args, "-first", strconv.Itoa(first), "-seeds", strconv.Itoa(seeds), "-lines", strconv.Itoa(lines))
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr, cmd.Env = root, os.Stderr, append(os.Environ(), "GOGC=800")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -24,10 +25,10 @@ type score struct {
 // tests. It starts the emulators that some of the tests need, unless the environment names others.
 func removeConditions(ctx context.Context, o options) error {
 	const test = "TestEveryConditionOfAConditionalWriteIsTested"
-	args := []string{"go", "test", "./internal/explore/mistakes", "-count=1", "-json", "-timeout=4h", "-run=^" + test + "$", "-conditions="}
-	args = emulated("localstack/aws.sh", args)
+	args := []string{"go", "test", "./explore/mistakes", "-count=1", "-json", "-timeout=4h", "-run=^" + test + "$", "-conditions="}
+	args = emulated("../localstack/aws.sh", args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = o.root
+	cmd.Dir = filepath.Join(o.root, "prove")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

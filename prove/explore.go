@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/effectively-once/once/internal/explore"
-	"github.com/effectively-once/once/internal/explore/mistakes"
-	"github.com/effectively-once/once/internal/explore/sessions"
+	"github.com/effectively-once/once/prove/explore"
+	"github.com/effectively-once/once/prove/explore/mistakes"
+	"github.com/effectively-once/once/prove/explore/sessions"
 )
 
 // smallBound is about how many states of a scenario with a small limit are visited in the short
@@ -26,11 +26,20 @@ const smallBound = 100_000
 const shortBound = 300_000
 
 func exploreAll(ctx context.Context, o options) error {
-	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "internal/explore/testdata/scenarios")), "*")
+	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "prove/explore/testdata/scenarios")), "*")
 	if err != nil {
 		return err
 	}
-	small, err := mistakes.LoadSmall(os.DirFS(filepath.Join(o.root, "internal/explore/testdata")), "small.yaml")
+	small, err := mistakes.LoadSmall(os.DirFS(filepath.Join(o.root, "prove/explore/testdata")), "small.yaml")
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "small")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	joint, err := mistakes.JoinSmall(ctx, o.root, folder, small)
 	if err != nil {
 		return err
 	}
@@ -44,8 +53,8 @@ func exploreAll(ctx context.Context, o options) error {
 	for _, s := range sessions.Scenarios() {
 		group.Go(func() error { return exploreSessions(ctx, o, &s, &found) })
 	}
-	for _, s := range small {
-		group.Go(func() error { return exploreSmall(ctx, o, s, &found) })
+	for i, s := range small {
+		group.Go(func() error { return exploreSmall(ctx, o, s, joint, i, &found) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -97,12 +106,12 @@ func exploreSessions(ctx context.Context, o options, s *sessions.Scenario, found
 }
 
 // exploreSmall makes the explorations with one small limit.
-func exploreSmall(ctx context.Context, o options, s mistakes.Small, found *tally) error {
+func exploreSmall(ctx context.Context, o options, s mistakes.Small, joint *mistakes.Joint, i int, found *tally) error {
 	bound := smallBound
 	if o.long {
 		bound = 0
 	}
-	all, err := s.Explore(ctx, o.root, bound)
+	all, err := s.Explore(ctx, joint, i, bound)
 	if err != nil {
 		return err
 	}

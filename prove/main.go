@@ -1,5 +1,5 @@
 // Command prove checks the product's guarantees: no message lost, no effect doubled. Run it from
-// the root of the source; it takes minutes, or hours with -long, and prints figures.
+// this folder; it takes minutes, or hours with -long, and prints figures.
 package main
 
 import (
@@ -54,7 +54,7 @@ func run() error {
 	flag.BoolVar(&o.short, "short", false, fmt.Sprintf("end each exploration after %d states", shortBound))
 	flag.BoolVar(&o.long, "long", false, "the long form: hours in place of minutes")
 	flag.BoolVar(&o.update, "update", false, "write the tables of docs/correctness.md, in place of comparing them")
-	flag.StringVar(&o.root, "root", ".", "root of the source")
+	flag.StringVar(&o.root, "root", "..", "root of the source")
 	flag.Usage = usage
 	flag.Parse()
 	known := map[string]bool{}
@@ -63,7 +63,7 @@ func run() error {
 	}
 	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 	if i := slices.IndexFunc(wanted, func(name string) bool { return !known[name] }); i >= 0 {
-		return fmt.Errorf("no such part: %s; go run ./prove -h lists them", wanted[i])
+		return fmt.Errorf("no such part: %s; go -C prove run . -h lists them", wanted[i])
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -85,7 +85,7 @@ func run() error {
 
 func usage() {
 	out := flag.CommandLine.Output()
-	_, _ = fmt.Fprint(out, "usage: go run ./prove [flags]\n\n  go run ./prove                 everything, in minutes\n  go run ./prove -only explore   one part\n  go run ./prove -long           for hours\n\nparts:\n")
+	_, _ = fmt.Fprint(out, "usage: go -C prove run . [flags]\n\n  go -C prove run .                 everything, in minutes\n  go -C prove run . -only explore   one part\n  go -C prove run . -long           for hours\n\nparts:\n")
 	for _, p := range parts() {
 		_, _ = fmt.Fprintf(out, "  %-10s %s\n", p.name, p.what)
 	}

@@ -19,13 +19,13 @@ func tryMutants(ctx context.Context, o options) error {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	table := filepath.Join(folder, "table.md")
-	args := []string{"go", "run", "./prove/mutants", "-table", table}
+	args := []string{"go", "run", "./mutants", "-table", table}
 	if o.long {
 		args = append(args, "-sample=0")
 	}
-	args = emulated("localstack/aws.sh", args)
+	args = emulated("../localstack/aws.sh", args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // own arguments
-	cmd.Dir, cmd.Stdout, cmd.Stderr = o.root, os.Stdout, os.Stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Join(o.root, "prove"), os.Stdout, os.Stderr
 	err = cmd.Run()
 	text, missing := os.ReadFile(table) //nolint:gosec // own file
 	if err = errors.Join(err, missing); err != nil || o.long {

@@ -6,7 +6,7 @@ source localstack/python.sh
 dir=$PWD/.tools/peers
 mkdir -p "$dir/typescript"
 environment "$dir/python" bench/peers/python/requirements.txt 3.13 3.12 3.11 >&2
-cp bench/peers/typescript/main.mjs bench/peers/typescript/faults.mjs bench/peers/typescript/store.mjs bench/peers/typescript/package.json "$dir/typescript/"
+cp bench/peers/typescript/main.mjs bench/peers/typescript/faults.mjs bench/peers/typescript/package.json "$dir/typescript/"
 if ! cmp -s bench/peers/typescript/package-lock.json "$dir/typescript/package-lock.json"; then
 	cp bench/peers/typescript/package-lock.json "$dir/typescript/"
 	npm ci --prefix "$dir/typescript" --silent --no-audit --no-fund >&2 || { rm "$dir/typescript/package-lock.json"; exit 1; }

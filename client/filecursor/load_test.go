@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -126,29 +127,32 @@ func TestALongFileIsReadFromItsEnd(t *testing.T) {
 
 func TestAFileIsOpenedByOneConsumerAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
-	f, err := Open(t.Context(), path, opened(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := Open(ctx, path, opened(), Options{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second consumer: %v", err)
-	}
-	second := make(chan error)
-	go func() {
+	synctest.Test(t, func(t *testing.T) {
 		f, err := Open(t.Context(), path, opened(), Options{})
-		if err == nil {
-			err = f.Close()
+		if err != nil {
+			t.Fatal(err)
 		}
-		second <- err
-	}()
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-second; err != nil {
-		t.Errorf("after the first has closed it: %v", err)
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := Open(ctx, path, opened(), Options{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a second consumer: %v", err)
+		}
+		second := make(chan error)
+		go func() {
+			f, err := Open(t.Context(), path, opened(), Options{})
+			if err == nil {
+				err = f.Close()
+			}
+			second <- err
+		}()
+		synctest.Wait() // it waits for the lock
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("after the first has closed it: %v", err)
+		}
+	})
 }
 
 func TestAFileThatMustExistIsNotMade(t *testing.T) {

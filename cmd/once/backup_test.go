@@ -64,6 +64,7 @@ func TestABackupIsMadeVerifiedAndRestored(t *testing.T) {
 }
 
 func TestTheServerThatRunsOnAFolderMakesItsBackup(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 5)
 	dir := filepath.Join(t.TempDir(), "backup")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -109,30 +111,51 @@ func TestAnInterruptedConsumerCommitsTheWorkThatIsDone(t *testing.T) {
 	checkEach(t, numbersIn(t, filepath.Join(s.dir, "done")), 3)
 }
 
+// A losing is a transport whose requests of some calls are lost, each call after the function lose
+// was called with its name.
+type losing struct {
+	http.Transport
+	lose func(call string) bool
+}
+
+func (l *losing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.lose(path.Base(r.URL.Path)) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return l.Transport.RoundTrip(r)
+}
+
+// The time of the consumer is virtual: it is idle only when it has no connection, and no command
+// whose output it reads. So the connections are not kept, and the command ends after its entry.
 func TestAnInterruptedConsumerEndsAlthoughItsServerIsAway(t *testing.T) {
 	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
-	s.sendNumbers(t.Context(), 1, 3)
-	proxy := s.proxy()
-	away := make(chan struct{}, 1)
-	proxy.set(func(call string) bool {
-		if call != "commit" && call != "release" && call != "renew" {
-			return false
-		}
-		select {
-		case away <- struct{}{}:
-		default:
-		}
-		return true
-	})
-	p := s.through(proxy, "--exec", collecting("done"), "--lease", "10s")
-	<-away
-	p.interrupt(t)
-	began := time.Now()
-	code := p.code(t)
-	proxy.set(func(string) bool { return false })
-	if took := time.Since(began); code != exitIncomplete || took > 30*time.Second || !strings.Contains(p.out.string(), "the session is not released: others wait until its lease of 10s expires") {
-		t.Errorf("exit %d after %s: %s", code, took, p.out.string())
+	s.sendNumbers(t.Context(), 1, 1)
+	for name, o := range map[string]*consuming{
+		"file": {file: filepath.Join(s.dir, "out")}, "exec": {exec: `read -r line; echo 1`, inFlight: 1, silent: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			var began time.Time
+			transport := &losing{http.Transport{DisableKeepAlives: true}, func(call string) bool {
+				away := call == "commit" || call == "release" || call == "renew"
+				if away && ctx.Err() == nil {
+					began = time.Now()
+					interrupt()
+				}
+				return away
+			}}
+			c, err := client.New("http://"+s.address, client.Options{HTTP: &http.Client{Transport: transport}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.session = client.SessionOptions{Stream: "work", Name: "a", Holder: "one", Take: client.TakeMine, Lease: 10 * time.Second, Max: defaultBatch}
+			a := &app{out: io.Discard, err: io.Discard}
+			err = a.consumeWith(ctx, c, o)
+			if took := time.Since(began); codeOf(err) != exitIncomplete || took != 10*time.Second || !strings.Contains(err.Error(), "the session is not released: others wait until its lease of 10s expires") {
+				t.Errorf("%s: %v after %s", name, err, took)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const poolYAML = `
@@ -54,6 +55,7 @@ type consumerProcess struct {
 func (s *devServer) consume(args ...string) *consumerProcess {
 	s.t.Helper()
 	before := uint64(0)
+	s.up()
 	if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil {
 		before = info.Fence
 	}
@@ -157,9 +159,12 @@ func TestAFileHasEachEntryOnceWhileItsConsumerIsKilled(t *testing.T) {
 	for range sent {
 		before := size(path)
 		p := s.consume(args...)
-		for size(path) == before && !p.over() { // it is killed while it writes
-			time.Sleep(time.Millisecond)
-		}
+		eventually.Succeeds(t, func() error { // it is killed while it writes
+			if size(path) == before && !p.over() {
+				return errors.New("the consumer has written nothing")
+			}
+			return nil
+		})
 		p.kill()
 	}
 	sending.Wait()
@@ -206,6 +211,7 @@ func numbersIn(t *testing.T, path string) (out []int) {
 }
 
 func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 50)
 	first := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "one")
@@ -234,15 +240,13 @@ func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
 
 func waitForNumbers(t *testing.T, path string, n int) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	eventually.Succeeds(t, func() error {
 		text, err := os.ReadFile(path)
-		if err == nil && bytes.Count(text, []byte("\n")) >= n {
-			return
+		if lines := bytes.Count(text, []byte("\n")); err == nil && lines < n {
+			return fmt.Errorf("%s has %d lines, want %d", path, lines, n)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has %d lines, want %d", path, bytes.Count(text, []byte("\n")), n)
-		}
-	}
+		return err
+	})
 }
 
 // stop stops a process, and waits until all of its threads are stopped: on a busy machine some go on
@@ -257,21 +261,19 @@ func (p *consumerProcess) stop(t *testing.T) {
 		_, state, _ := strings.Cut(string(text), ") ") // after the name
 		return err == nil && !strings.HasPrefix(state, "T")
 	}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	eventually.Succeeds(t, func() error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
+		if slices.ContainsFunc(threads, running) {
+			return errors.New("the process is not stopped")
 		}
-		if !slices.ContainsFunc(threads, running) {
-			return
-		}
-	}
-	t.Fatal("the process is not stopped")
+		return err
+	})
 }
 
 // TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver stops consume with
 // SIGSTOP until another one has taken the session, and lets it continue.
 func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 20)
 	first := s.consume("work", "--session", "a", "--exec", collecting("first"), "--holder", "one", "--lease", "1s")
@@ -316,15 +318,16 @@ func (s *devServer) awaitCursor(number uint64) {
 // await waits until the session a is as it should be.
 func (s *devServer) await(what string, done func(client.SessionInfo) bool) {
 	s.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil && done(info) {
-			return
+	eventually.Succeeds(s.t, func() error {
+		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err != nil || !done(info) {
+			return fmt.Errorf("session a is not at %s: %+v, %w", what, info, err)
 		}
-	}
-	s.t.Fatalf("session a does not come to %s", what)
+		return nil
+	})
 }
 
 func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 5)
 	failing := `while read -r line; do n=${line#*\"number\":}; n=${n%%,*}; if [ "$n" = 3 ]; then echo fail 3 no stock; else echo "$n" >> out; echo "$n"; fi; done`
@@ -353,6 +356,7 @@ func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
 // sameAsHTTP reports an error if the JSON of a command is not the answer of the HTTP API.
 func (s *devServer) sameAsHTTP(text, path string) {
 	s.t.Helper()
+	s.up()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+path, http.NoBody)
 	if err != nil {
 		s.t.Fatal(err)
@@ -374,6 +378,7 @@ func (s *devServer) sameAsHTTP(text, path string) {
 // TestTheLinesOfAPoolsSessionNameTheGroup also continues a file of lines without a group, which an
 // older version wrote.
 func TestTheLinesOfAPoolsSessionNameTheGroup(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	send := func(stream, key string) {
 		t.Helper()
@@ -415,6 +420,7 @@ func TestTheLinesOfAPoolsSessionNameTheGroup(t *testing.T) {
 }
 
 func TestAConsumerWaitsForItsServerOnlyIfItIsTold(t *testing.T) {
+	t.Parallel()
 	s := newDevServerWith(t, poolYAML)
 	s.sendNumbers(t.Context(), 1, 3)
 	s.kill(syscall.SIGTERM)

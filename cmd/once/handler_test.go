@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 func TestHandlerTryShowsWhatWouldBeCommitted(t *testing.T) {
@@ -182,13 +182,15 @@ func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 	go func() {
 		defer close(text)
 		defer interrupt()
-		for ctx.Err() == nil {
-			if data, err := os.ReadFile("pid"); err == nil {
+		eventually.Succeeds(t, func() error {
+			data, err := os.ReadFile("pid")
+			if err == nil {
 				text <- data
-				return
+			} else if ctx.Err() != nil { // the command has failed
+				return nil
 			}
-			time.Sleep(time.Millisecond)
-		}
+			return err
+		})
 	}()
 	w := newWorld(t)
 	if code := w.once(ctx, "", "handler", "try", "orders", "--exec", "exec sh handler.sh", "--message", "1", "--timeout", "1h"); code != exitIncomplete {

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	metricspb "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -146,13 +146,7 @@ func TestACollectorThatIsDownStopsNothing(t *testing.T) {
 	}
 	defer listener.Close()
 	silent := "http://" + listener.Addr().String()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refuses := "http://" + closed.Addr().String()
-	_ = closed.Close()
-	for name, endpoint := range map[string]string{"it never answers": silent, "it refuses connections": refuses} {
+	for name, endpoint := range map[string]string{"it never answers": silent, "it refuses connections": "http://" + freeAddress(t)} {
 		t.Run(name, func(t *testing.T) {
 			if log := serveWith(t, "serve", endpoint, 20); !strings.Contains(log, "telemetry does not reach its collector") {
 				t.Errorf("the log does not say that telemetry is lost:\n%s", log)

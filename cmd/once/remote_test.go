@@ -18,9 +18,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const operatorKey = "0123456789abcdef0123456789abcdef"
@@ -196,15 +196,12 @@ func served(t *testing.T, config string, env ...string) (dir, senders, operators
 // awaitText waits until a text contains another one.
 func awaitText(t *testing.T, want string, get func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got := get()
-		if strings.Contains(got, want) {
-			return
+	eventually.Succeeds(t, func() error {
+		if got := get(); !strings.Contains(got, want) {
+			return fmt.Errorf("there is no %q in:\n%s", want, got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("within a minute there is no %q in:\n%s", want, got)
-		}
-	}
+		return nil
+	})
 }
 
 // TestAnOperatorWorksFromAnotherMachine runs the real server with a certificate, and the commands

@@ -61,7 +61,7 @@ func TestAnAmbiguousSendPrintsTheKeyToRetryWith(t *testing.T) {
 	for name, answer := range unsure {
 		for _, more := range [][]string{nil, {"--json"}} {
 			w, over := hiding(t, answer)
-			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, more...)
+			args := append([]string{"send", "orders", "1", "--retry-for", "200ms"}, more...)
 			if code := w.once(t.Context(), "", args...); code != exitAway {
 				t.Errorf("%s: exit %d: %s", name, code, w.err.String())
 			}
@@ -82,7 +82,7 @@ func TestAnAmbiguousSendWithAKeyOrANumberPrintsNoKey(t *testing.T) {
 	for _, own := range []string{"--key k", "--source till --sequence 1"} {
 		for name, answer := range unsure {
 			w, _ := hiding(t, answer)
-			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, strings.Fields(own)...)
+			args := append([]string{"send", "orders", "1", "--retry-for", "200ms"}, strings.Fields(own)...)
 			if code := w.once(t.Context(), "", args...); code != exitAway || strings.Contains(w.err.String(), "repeat the command") {
 				t.Errorf("%s, %s: exit %d: %s", own, name, code, w.err.String())
 			}

@@ -146,7 +146,7 @@ func TestAFileThatChangesWhileItIsSentIsReported(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "m.jsonl")
 	// more lines than are read before the first request is answered: one request and one queue
-	line := "{\"body\":\"" + strings.Repeat("x", 10<<10) + "\"}\n"
+	line := "{\"body\":\"" + strings.Repeat("x", 1<<10) + "\"}\n"
 	if err := os.WriteFile(path, []byte(strings.Repeat(line, 2*(requestSize+queueDepth))), 0o600); err != nil {
 		t.Fatal(err)
 	}

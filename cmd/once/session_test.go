@@ -38,8 +38,10 @@ func (o *sessionOperator) do(code int, line string, parts ...string) string {
 	o.t.Helper()
 	args := strings.Fields(line)
 	if o.folder {
-		o.kill(syscall.SIGTERM)
-		defer o.start()
+		if !o.down {
+			o.kill(syscall.SIGTERM)
+			o.down = true
+		}
 		args = append(args, "--data", "data", "--config", "once.yaml")
 	} else {
 		args = append(args, "--url", "http://"+o.address)
@@ -93,10 +95,10 @@ func (o *sessionOperator) rest(name string) (bodies []string) {
 		o.t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(o.t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(o.t.Context(), time.Minute)
 	defer cancel()
 	b, err := s.Next(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
 		o.t.Fatal(err)
 	}
 	for i := range b.Entries {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +28,7 @@ type devServer struct {
 	t            *testing.T
 	dir, address string
 	kill         func(syscall.Signal)
+	down         bool // until the next use
 }
 
 func newDevServer(t *testing.T) *devServer {
@@ -39,14 +39,7 @@ func newDevServer(t *testing.T) *devServer {
 // newDevServerWith starts a server with a configuration.
 func newDevServerWith(t *testing.T, configuration string) *devServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &devServer{t: t, dir: t.TempDir(), address: listener.Addr().String()}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	s := &devServer{t: t, dir: t.TempDir(), address: freeAddress(t)}
 	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +82,18 @@ func (s *devServer) start() {
 	s.t.Fatalf("the server did not start: %s", strings.Join(seen, "\n"))
 }
 
+// up starts the server if it is down until its next use.
+func (s *devServer) up() {
+	s.t.Helper()
+	if s.down {
+		s.down = false
+		s.start()
+	}
+}
+
 func (s *devServer) client() *client.Client {
 	s.t.Helper()
+	s.up()
 	c, err := client.New("http://"+s.address, client.Options{MinBackoff: 10 * time.Millisecond, MaxBackoff: 100 * time.Millisecond})
 	if err != nil {
 		s.t.Fatal(err)
@@ -151,6 +154,7 @@ func TestATailMissesNothingAndRepeatsNothingWhileItsServerIsKilled(t *testing.T)
 }
 
 func TestTailPrintsALogAndWhereToContinue(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	for _, m := range []client.Message{
 		{Key: "a", ContentType: "application/json", Body: []byte(`{"n": 1}`)}, {Key: "b", ContentType: "text/plain", Body: []byte("two\x1b[2J")},
@@ -208,6 +212,7 @@ func before(first string) string {
 func beyond(last string) string { return strings.TrimSuffix(last, "2") + "9" }
 
 func TestATailWaitsForAGroupAndSaysSo(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	p := s.process("tail", "chat/nope", "--url", "http://"+s.address)
 	p.out.await(t, `stream chat has no log of group nope yet; waiting for its first entry\n`)
@@ -218,6 +223,7 @@ func TestATailWaitsForAGroupAndSaysSo(t *testing.T) {
 // TestAnInterruptedTailOfAStreamSaysHowToContinue interrupts a tail before it has listed the
 // groups, and then before the first entry. What is sent in between is printed later.
 func TestAnInterruptedTailOfAStreamSaysHowToContinue(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "lobby", "a")
 	proxy := s.proxy()
@@ -235,9 +241,7 @@ func TestAnInterruptedTailOfAStreamSaysHowToContinue(t *testing.T) {
 	interrupted(p, " --after now")
 	proxy.set(func(string) bool { return false })
 	p = s.process(append(args, "--after", "now")...)
-	for size(filepath.Join(s.dir, "q 1.json")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	s.awaitState("q 1.json")
 	interrupted(p, "")
 	s.say(t.Context(), "lobby", "b")
 	s.say(t.Context(), "attic", "c")
@@ -257,6 +261,7 @@ func TestACommandThatContinuesHasEveryFlagAndNoPassword(t *testing.T) {
 }
 
 func TestAnInterruptedTailSaysWhereToContinue(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	receipt, err := s.client().Send(t.Context(), client.Message{Stream: "chat", Group: "lobby", Key: "a"})
 	if err != nil {

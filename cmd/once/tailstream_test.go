@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // say sends messages with these keys to a group.
@@ -57,6 +59,17 @@ func (s *devServer) startTail(args ...string) *tailed {
 	return &tailed{s.t, kill, bufio.NewScanner(out)}
 }
 
+// awaitState waits until a tail keeps its state in a file: it has listed the groups then.
+func (s *devServer) awaitState(file string) {
+	s.t.Helper()
+	eventually.Succeeds(s.t, func() error {
+		if size(filepath.Join(s.dir, file)) == 0 {
+			return errors.New("the tail has kept no state")
+		}
+		return nil
+	})
+}
+
 // next returns the next entry.
 func (t *tailed) next() (l tailLine) {
 	t.t.Helper()
@@ -67,6 +80,7 @@ func (t *tailed) next() (l tailLine) {
 }
 
 func TestATailOfAStreamPrintsAllGroupsAndNewOnes(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "lobby", "a", "b")
 	s.say(t.Context(), "attic/left", "c")
@@ -74,42 +88,19 @@ func TestATailOfAStreamPrintsAllGroupsAndNewOnes(t *testing.T) {
 	if want := "lobby  1  "; code != 0 || strings.Count(out, "\n") != 3 || !strings.Contains(out, want) || !strings.Contains(out, "attic/left  1  ") || !strings.Contains(out, "c  body of c\n") {
 		t.Fatalf("%d %s", code, out)
 	}
-	tail := s.startTail("chat", "--after", "now")
-	seen := make(chan string)
-	go func() {
-		for tail.out.Scan() {
-			var l tailLine
-			if err := json.Unmarshal(tail.out.Bytes(), &l); err != nil {
-				t.Error(err)
-			}
-			seen <- l.Group + " " + l.ID
+	tail := s.startTail("chat", "--after", "now", "--state", "at.json")
+	s.awaitState("at.json")
+	for _, x := range [][2]string{{"lobby", "d"}, {"cellar", "e"}} {
+		s.say(t.Context(), x[0], x[1])
+		if l := tail.next(); l.Group != x[0] || l.ID != x[1] {
+			t.Errorf("got %+v, want %q", l, x)
 		}
-	}()
-	// The tail has listed the groups as soon as it prints a probe.
-	ready := false
-	for n := 0; !ready; n++ {
-		s.say(t.Context(), "probe", fmt.Sprint("probe", n))
-		select {
-		case group := <-seen:
-			ready = strings.HasPrefix(group, "probe ")
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	s.say(t.Context(), "lobby", "d")
-	s.say(t.Context(), "cellar", "e")
-	var got []string
-	for len(got) < 2 {
-		if x := <-seen; !strings.HasPrefix(x, "probe ") {
-			got = append(got, x)
-		}
-	}
-	if want := []string{"lobby d", "cellar e"}; got[0] != want[0] || got[1] != want[1] {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 // TestATailOfAStreamContinuesWithItsState interrupts and kills the tail, and kills the server.
 func TestATailOfAStreamContinuesWithItsState(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -162,6 +153,7 @@ func TestATailOfAStreamContinuesWithItsState(t *testing.T) {
 }
 
 func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "lobby", "a")
 	text := `{"stream":"chat","offsets":{"lobby":"0000000000001_0000000000000001"}}`
@@ -176,6 +168,7 @@ func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
 
 // TestATailOfAStreamReadsTheOtherGroupsAfterARestore has read entries that the server does not have.
 func TestATailOfAStreamReadsTheOtherGroupsAfterARestore(t *testing.T) {
+	t.Parallel()
 	s := newDevServer(t)
 	s.say(t.Context(), "attic", "a")
 	if code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow"); code != 0 {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // number is the start of a loop of a shell that reads an entry a time, with its number in $n.
@@ -147,10 +149,8 @@ func TestAnInterruptedCommandFinishesTheEntriesThatItHas(t *testing.T) {
 	w := newWorker(t, `read -r n; : > `+dir+`/got; while read -r m; do n=$m; done; echo $n`)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for _, err := os.Stat(dir + "/got"); err != nil; _, err = os.Stat(dir + "/got") {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
+		defer cancel()
+		eventually.Succeeds(t, func() error { _, err := os.Stat(dir + "/got"); return err })
 	}()
 	if err := w.process(ctx, []numbered{{1, []byte("1\n")}, {2, []byte("2\n")}}, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -220,6 +220,7 @@ func TestACommandWhoseDescendantsKeepItsPipesOpenIsStopped(t *testing.T) {
 		"ended by itself":  func(w *worker) error { return w.died() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			pid := filepath.Join(t.TempDir(), "pid")
 			last := "sleep 1000"
 			if name != "killed" && name != "stopped" && name != "the context ends" {

@@ -82,6 +82,7 @@ func (c *charges) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the database is not there", http.StatusServiceUnavailable) // not kept
 		return
 	}
+	// real time: a payment provider takes a while
 	time.Sleep(time.Duration(request.Milliseconds) * time.Millisecond)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)

@@ -210,8 +210,12 @@ func (e *events) received(t *testing.T) []string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
+	end, tick := time.After(patience), time.NewTicker(200*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
 			t.Fatalf("waited %s for %s", patience, what)
 		}
 	}

@@ -1,9 +1,9 @@
 // Command transfer moves money between accounts, effectively once: the same transfer is sent three
 // times, and made once.
 //
-//	go run ./examples/transfer                  # in a temporary folder
-//	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run does nothing
-//	go run ./examples/transfer -data accounts -listen 127.0.0.1:8080   # only serves the accounts
+//	go -C examples run ./transfer                  # in a temporary folder
+//	go -C examples run ./transfer -data accounts   # in a folder that is kept: a second run does nothing
+//	go -C examples run ./transfer -data accounts -listen 127.0.0.1:8080   # only serves the accounts
 //
 // Folder typescript has the same handler in TypeScript.
 package main

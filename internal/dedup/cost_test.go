@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type cost struct {
 	reads, calls int
 	writes       int // records written
 	requests     int // to DynamoDB
+	records      int // read
 }
 
 // meter counts the calls to a store.
@@ -39,6 +41,7 @@ func (m *meter) pay(c cost) {
 	m.reads += c.reads
 	m.writes += c.writes
 	m.requests += c.requests
+	m.records += c.records
 }
 
 // The number of items in one request of DynamoDB.
@@ -50,7 +53,7 @@ const (
 func ceil(n, by int) int { return (n + by - 1) / by }
 
 func (m *meter) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
-	m.pay(cost{reads: 1, requests: ceil(len(g), batchGet) + ceil(len(t), batchGet)})
+	m.pay(cost{reads: 1, requests: ceil(len(g), batchGet) + ceil(len(t), batchGet), records: len(g) + len(t)})
 	return m.portStore.Load(ctx, g, t)
 }
 
@@ -65,7 +68,7 @@ func (m *meter) Clear(ctx context.Context, c record.Clear) error {
 }
 
 func (m *meter) Held(ctx context.Context, k record.HeldKey, n int) ([]record.Held, error) {
-	m.pay(cost{reads: 1, requests: 1})
+	m.pay(cost{reads: 1, requests: 1, records: n})
 	return m.portStore.Held(ctx, k, n)
 }
 
@@ -85,6 +88,7 @@ const endToEnd = "<!-- What follows is written by: go test ./cmd/once -run Page 
 // A bill is one row of the table.
 type bill struct {
 	stream, effects, batch string
+	keepDone               bool // as on AWS; ownGroup implies it
 	messages               int
 	cost
 }
@@ -144,6 +148,32 @@ func TestTheCostOfAMessage(t *testing.T) {
 	}
 }
 
+// TestTheUnitsOfAMessageOnDynamoDB counts the records that one message alone writes and reads: each
+// is a unit, because it has less than 1 KB. The table "The bill" has the same figures. The budgets
+// read the attributes: go -C prove run ./check budget.
+func TestTheUnitsOfAMessageOnDynamoDB(t *testing.T) {
+	page := costPage(nil)
+	for _, c := range []struct {
+		name, stream, effects, row string
+		admission                  record.Stream
+	}{
+		{"key-own-group", ownGroup, "no", "`key`, naming no group", byKey},
+		{"key-own-group-effect", ownGroup, "yes", "with an effect", byKey},
+		{"key-group", "key", "no", "`key`, in a new group that it names", byKey},
+		{"token-group", "token", "no", "", byToken}, // the table has no row for it
+		{"sequence", "sequence", "no", "`sequence`", bySequence},
+		{"sequence-effect", "sequence", "yes", "`sequence`, with an effect", bySequence},
+	} {
+		got := count(t, c.admission, bill{stream: c.stream, effects: c.effects, batch: "alone", keepDone: true})
+		row := fmt.Sprintf("\n| %s | %d.0 | %d.0 |", c.row, got.writes, got.records)
+		if c.row != "" && !strings.Contains(page, row) {
+			t.Errorf("%s: %d write units and %d read units are not those of the page", c.name, got.writes, got.records)
+		}
+		t.Attr("write-units-"+c.name, strconv.Itoa(got.writes))
+		t.Attr("read-units-"+c.name, strconv.Itoa(got.records))
+	}
+}
+
 // bills returns the cost of every row.
 func bills(t *testing.T) []bill {
 	t.Helper()
@@ -176,7 +206,8 @@ func count(t *testing.T, stream record.Stream, b bill) bill {
 	w := l.worker(stream)
 	m := &meter{portStore: portStore{w}}
 	own := b.stream == ownGroup
-	metered := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: m, KeepDone: own})
+	keepDone := own || b.keepDone
+	metered := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: m, KeepDone: keepDone})
 	message := func(group string, n int) record.Message {
 		out := record.Message{Stream: "s", Group: group, ID: fmt.Sprintf("%s%d", group, n)}
 		if own {
@@ -196,7 +227,7 @@ func count(t *testing.T, stream record.Stream, b bill) bill {
 	batch := []record.Message{message("g", 1)}
 	switch b.batch {
 	case "a duplicate":
-		before := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, KeepDone: own})
+		before := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, KeepDone: keepDone})
 		before.process(batch...)
 		publishAll(t, before)
 	case "after another of its group":

@@ -125,27 +125,29 @@ func TestAnErrorInTheHandlersWordsDoesNotHoldUpOtherMessages(t *testing.T) {
 }
 
 func TestACallerThatStopsWaitingSaysNothingAboutTheHandler(t *testing.T) {
-	calls := 0
-	h := handler.New(fake(func(ctx context.Context) ([]byte, error) {
-		calls++
-		<-ctx.Done()
-		return nil, context.Cause(ctx)
-	}), handler.Options{Stream: "s"})
-	for range 10 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		if err := h.Handle(ctx, one()); err == nil {
-			t.Error("there is no error, want that of the context")
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		h := handler.New(fake(func(ctx context.Context) ([]byte, error) {
+			calls++
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}), handler.Options{Stream: "s"})
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if err := h.Handle(ctx, one()); err == nil {
+				t.Error("there is no error, want that of the context")
+			}
+			cancel()
 		}
+		if calls != 10 {
+			t.Errorf("%d calls were made, want 10", calls)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-	}
-	if calls == 0 {
-		t.Error("no call was made")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := h.Handle(ctx, one()); errors.Is(err, record.ErrUntried) {
-		t.Errorf("the error is %v, want that the handler does not count as down", err)
-	}
+		if err := h.Handle(ctx, one()); errors.Is(err, record.ErrUntried) {
+			t.Errorf("the error is %v, want that the handler does not count as down", err)
+		}
+	})
 }
 
 func TestAHandlerThatHangsUntilTheDeadlineOfItsCallersIsDown(t *testing.T) {
@@ -192,32 +194,34 @@ func TestWaitingForACallOfAnotherMessageIsNoFailedTry(t *testing.T) {
 }
 
 func TestNoMoreCallsAreMadeAtATimeThanAllowed(t *testing.T) {
-	const most = 3
-	var mu sync.Mutex
-	running, peak := 0, 0
-	h := handler.New(fake(func(context.Context) ([]byte, error) {
-		mu.Lock()
-		running++
-		peak = max(peak, running)
-		mu.Unlock()
-		time.Sleep(time.Millisecond)
-		mu.Lock()
-		running--
-		mu.Unlock()
-		return []byte(`{"messages":[{"id":"a"}]}`), nil
-	}), handler.Options{Stream: "s", Concurrency: most})
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if err := h.Handle(t.Context(), one()); err != nil {
-				t.Error("every call must succeed:", err)
-			}
-		})
-	}
-	all.Wait()
-	if peak > most || peak == 0 {
-		t.Errorf("%d calls ran at a time, want at most %d", peak, most)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const most = 3
+		var mu sync.Mutex
+		running, peak := 0, 0
+		h := handler.New(fake(func(context.Context) ([]byte, error) {
+			mu.Lock()
+			running++
+			peak = max(peak, running)
+			mu.Unlock()
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return []byte(`{"messages":[{"id":"a"}]}`), nil
+		}), handler.Options{Stream: "s", Concurrency: most})
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if err := h.Handle(t.Context(), one()); err != nil {
+					t.Error("every call must succeed:", err)
+				}
+			})
+		}
+		all.Wait()
+		if peak != most {
+			t.Errorf("%d calls ran at a time, want %d", peak, most)
+		}
+	})
 }
 
 func TestEffectsOfAMessageKeepItsTrace(t *testing.T) {

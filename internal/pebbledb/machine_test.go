@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -261,9 +262,11 @@ func message(n int) record.Message {
 // drain waits until the queues are empty.
 func (m *machine) drain(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); m.ingress.Len()+m.publish.Len() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	for limit := time.After(time.Minute); m.ingress.Len()+m.publish.Len() > 0; runtime.Gosched() {
+		select {
+		case <-limit:
 			t.Fatalf("%d and %d messages are left", m.ingress.Len(), m.publish.Len())
+		default:
 		}
 	}
 }

@@ -22,7 +22,8 @@ type faults struct {
 	// concurrently with the first, or up to two seconds later.
 	Duplicate float64
 	// Hang is the share of invocations, from 0 to 1, in which the process stops at a random moment
-	// and does nothing until the timeout kills it.
+	// and does nothing until the timeout kills it. The tenth hangs in any case: a short run has a hang
+	// too.
 	Hang float64
 }
 
@@ -39,11 +40,13 @@ type culprit struct {
 	faults
 	kills, duplicates, hangs atomic.Int64
 	invocations              atomic.Int64
+	asked                    atomic.Int64 // invocations that could hang
 }
 
 // hang implements PoolOptions.Hang.
 func (c *culprit) hang() (time.Duration, bool) {
-	if rand.Float64() >= c.Hang { //nolint:gosec // chance is all that is asked for
+	tenth := c.Hang > 0 && c.asked.Add(1) == 10
+	if !tenth && rand.Float64() >= c.Hang { //nolint:gosec // chance is all that is asked for
 		return 0, false
 	}
 	c.hangs.Add(1)

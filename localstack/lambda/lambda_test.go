@@ -67,9 +67,20 @@ func TestParseRequiresEndpointsOfDynamoDBAndSQS(t *testing.T) {
 }
 
 func TestBootstrapsComeFromAFolderOrTheSourceOrDist(t *testing.T) {
+	tools := t.TempDir() // a go that writes the folder that it would build, in place of a program
+	script := "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nmkdir -p \"$(dirname \"$2\")\"\n(cd \"$3\" && pwd) >\"$2\"\n"
+	if err := os.WriteFile(filepath.Join(tools, "go"), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	found, err := findBootstraps(t.Context(), "", t.TempDir()) // tests run inside the repository
 	if err != nil {
 		t.Fatal(err)
+	}
+	for name, path := range found {
+		if built, err := os.ReadFile(path); err != nil || !strings.HasSuffix(string(built), "/functions/"+name+"\n") {
+			t.Errorf("%s is built from %s, %v", name, built, err)
+		}
 	}
 	folder := filepath.Dir(filepath.Dir(found[ingest]))
 	named, err := findBootstraps(t.Context(), folder, "")
@@ -103,6 +114,12 @@ func TestFaultsAreInjectedAtTheirRateAndCounted(t *testing.T) {
 		}
 		if _, hangs := never.hang(); hangs {
 			t.Error("it hangs, and nobody asked for it")
+		}
+	}
+	rarely := &culprit{faults: faults{Hang: 1e-9}}
+	for n := range 20 {
+		if _, hangs := rarely.hang(); hangs != (n == 9) {
+			t.Errorf("invocation %d hangs: %v; want only the tenth to hang", n+1, hangs)
 		}
 	}
 	if always.duplicates.Load() != 100 || always.hangs.Load() != 10 {

@@ -1,5 +1,5 @@
 // Command mutants makes small faults in the product, one at a time, and reports which of them no
-// test notices: go run ./prove/mutants. It runs from the root of the source.
+// test notices: go -C prove run ./mutants.
 //
 // A fault negates a condition in one direction, moves a bound by one, leaves out a statement, an
 // operand or a branch, returns nil in place of an error, or leaves a field at zero. All faults are
@@ -38,13 +38,13 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.root, "root", ".", "root of the source")
+	flag.StringVar(&o.root, "root", "..", "root of the source")
 	flag.IntVar(&o.sample, "sample", 300, "how many mutants to try, drawn at random, always the same; 0 for all")
 	flag.StringVar(&o.pattern, "only", "", "of the sample, try only mutants whose package and name match this pattern")
 	flag.BoolVar(&o.own, "own", false, "run only the tests of a mutant's own package")
 	flag.StringVar(&o.results, "results", "", "a file of results: mutants in it are not tried again, others are added")
 	flag.StringVar(&o.table, "table", "", "a file for the table of the documentation")
-	flag.StringVar(&o.survivors, "survivors", "prove/mutants/survivors.yaml", "the list of mutants that may survive, with reasons")
+	flag.StringVar(&o.survivors, "survivors", "mutants/survivors.yaml", "the list of mutants that may survive, with reasons")
 	flag.BoolVar(&o.list, "list", false, "list the mutants that would be tried, and try none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -172,11 +172,9 @@ func (c *changed) tryRest(ctx context.Context, o options, list, into string, res
 	return errors.Join(err, bad, failing)
 }
 
-// needed reports whether the tests of a package are to run. The explorer and the mistakes test the
-// engine and take long, so they run only for their own mutants.
+// needed reports whether the tests of a package are to run.
 func (o options) needed(path string, rest []*mutant) bool {
-	own := slices.ContainsFunc(rest, func(m *mutant) bool { return m.pkg == path })
-	return own || !o.own && !strings.HasPrefix(path, "internal/explore")
+	return !o.own || slices.ContainsFunc(rest, func(m *mutant) bool { return m.pkg == path })
 }
 
 func readResults(name string) (map[string]result, error) {

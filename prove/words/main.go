@@ -1,4 +1,4 @@
-// Command words counts how the comments of the source are worded: go run ./prove/words. With
+// Command words counts how the comments of the source are worded: go -C prove run ./words. With
 // -limits it fails if a limit is not met; with -list it prints each hit, to work through them.
 package main
 
@@ -65,7 +65,7 @@ func main() {
 	limits := flag.Bool("limits", false, "fail if a limit is not met")
 	list := flag.String("list", "", "print file:line of each hit of one `kind`: what, gives, whoever, where, those, returns, if, wide")
 	flag.Parse()
-	if err := run(os.Stdout, cmp.Or(flag.Arg(0), "."), *list, *limits); err != nil {
+	if err := run(os.Stdout, cmp.Or(flag.Arg(0), ".."), *list, *limits); err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
 		os.Exit(1)
 	}

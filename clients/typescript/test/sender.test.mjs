@@ -115,8 +115,9 @@ test("a message that is older than the server remembers keys is not sent", async
   const url = await batches(t, { line: (m) => (sent.push(m.key), accept(m)) });
   const storage = new MemoryStorage();
   await storage.open({ stream: "orders", source: "", group: "" });
+  t.mock.timers.enable({ apis: ["Date"] });
   await storage.add({ key: "old" }, 10);
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.mock.timers.tick(20);
   const sender = await open(t, url, { storage, maxAge: 10 });
   await sender.flush();
   assert.deepEqual(sent, []);

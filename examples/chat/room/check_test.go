@@ -34,7 +34,7 @@ func (w *world) check() {
 	for _, p := range w.regions {
 		w.checkDeadLetters(p)
 	}
-	time.Sleep(time.Second) // for the late copies of requests
+	sleep(time.Second) // for the late copies of requests
 }
 
 // checkLog checks what one region has read: each line once, those of a person in order, answers

@@ -76,16 +76,16 @@ const grid = time.Millisecond
 
 func toGrid() {
 	if past := time.Duration(time.Now().UnixNano() % int64(grid)); past > 0 {
-		time.Sleep(grid - past)
+		sleep(grid - past)
 	}
 }
 
 // fail waits until a failure is known, and returns it shortly after a point of the grid, so that
 // the retry begins at the next one.
 func (w *connection) fail(d draws) (*http.Response, error) {
-	time.Sleep(d.fails)
+	sleep(d.fails)
 	toGrid()
-	time.Sleep(grid / 2)
+	sleep(grid / 2)
 	return nil, errNetwork
 }
 
@@ -100,11 +100,11 @@ func (w *connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d.lost || w.net.cutOff(w.from, w.to, time.Now()) {
 		return w.fail(d)
 	}
-	time.Sleep(d.there)
+	sleep(d.there)
 	if d.twice { // a copy that comes later
 		late := r.Clone(r.Context())
 		go func() {
-			time.Sleep(d.fails)
+			sleep(d.fails)
 			_ = w.serve(late, body).Body.Close()
 		}()
 	}
@@ -112,7 +112,7 @@ func (w *connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	time.Sleep(d.back)
+	sleep(d.back)
 	if d.lostBack || w.net.cutOff(w.from, w.to, time.Now()) {
 		return w.fail(d)
 	}

@@ -135,7 +135,7 @@ func (p *person) run(ctx context.Context) {
 			p.awaitLines(ctx, n-1)
 			device = p.device()
 		}
-		time.Sleep(time.Duration(p.rnd.ExpFloat64() * float64(p.world.plan.every)))
+		sleep(time.Duration(p.rnd.ExpFloat64() * float64(p.world.plan.every)))
 		p.write(ctx, device, fmt.Sprintf("%s #%d", p.name, n))
 	}
 	p.put(device.Close(ctx))
@@ -145,7 +145,7 @@ func (p *person) run(ctx context.Context) {
 // has accepted and not processed become dead letters when a new device takes over.
 func (p *person) awaitLines(ctx context.Context, n int) {
 	for ctx.Err() == nil && p.place.reader.heardOf(p.name) < n {
-		time.Sleep(100 * time.Millisecond)
+		sleep(100 * time.Millisecond)
 	}
 }
 

@@ -48,7 +48,8 @@ type Figures struct {
 }
 
 func (w *world) figures() Figures {
-	f := Figures{Lines: len(w.sent), Took: time.Since(w.start).Round(time.Second), Outbox: PercentilesOf(w.outboxes)}
+	now := time.Now()
+	f := Figures{Lines: len(w.sent), Took: now.Sub(w.start).Round(time.Second), Outbox: PercentilesOf(w.outboxes)}
 	var own, others []time.Duration
 	var queued, held, pending, stored []int
 	for _, p := range w.regions {

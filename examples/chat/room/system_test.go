@@ -102,7 +102,7 @@ func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 // would otherwise have the same time.
 func (s *server) appended(key record.GroupKey) {
 	s.hub.Appended(key)
-	time.Sleep(time.Nanosecond)
+	sleep(time.Nanosecond)
 }
 
 // drawn returns the jitter of a server. It comes from the seed and the time, not from a sequence of
@@ -152,7 +152,7 @@ func work(ctx context.Context, q queue.Queue, handle queue.Handler, pauses *rand
 		if err != nil || len(batch) == 0 {
 			continue
 		}
-		time.Sleep(20*time.Millisecond + time.Duration(pauses.Int64N(int64(40*time.Millisecond))))
+		sleep(20*time.Millisecond + time.Duration(pauses.Int64N(int64(40*time.Millisecond))))
 		var settled []string
 		for i, d := range handle(ctx, batch) {
 			if d.Retry {

@@ -74,6 +74,11 @@ func (w *world) violate(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
+// sleep waits in the time of a simulation.
+func sleep(d time.Duration) {
+	time.Sleep(d) // virtual time: a simulation runs in a bubble
+}
+
 // simulate runs a scenario in the present bubble.
 func simulate(t *testing.T, sc scenario) *world {
 	t.Helper()

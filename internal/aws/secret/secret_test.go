@@ -33,7 +33,7 @@ type vault struct {
 
 func (v *vault) answer() (string, error) {
 	v.calls++
-	time.Sleep(time.Second) // of the synctest bubble, as all sleeps here: no time passes outside
+	time.Sleep(time.Second) // virtual time: all tests that use a vault run in a bubble
 	return v.value, v.err
 }
 

@@ -96,11 +96,11 @@ func crashAfter(w *world, m mode) {
 // sleepUntilLeaseEnds also checks that the message does not run before, not even by a nanosecond.
 func (w *world) sleepUntilLeaseEnds(m mode) {
 	w.t.Helper()
-	left := time.Until(w.token().Lease)
+	left := remaining(w.token().Lease)
 	w.wantLeased(m, left)
-	time.Sleep(left - time.Nanosecond)
+	pass(left - time.Nanosecond)
 	w.wantLeased(m, 1)
-	time.Sleep(time.Nanosecond)
+	pass(time.Nanosecond)
 }
 
 func twoAtOnceLazy(w *world, m mode) {
@@ -118,7 +118,7 @@ func twoAtOnceLazy(w *world, m mode) {
 
 func twoAtOnce(w *world, m mode) {
 	first := w.start(m, w.answers("first", 10*time.Second))
-	time.Sleep(time.Second)
+	pass(time.Second)
 	w.wantLeased(m, testLease-time.Second)
 	if r := <-first; r.err != nil || r.Duplicate {
 		w.t.Errorf("the first got %+v", r)
@@ -144,7 +144,7 @@ func lateAlone(w *world, m mode) {
 
 func lateAfter(w *world, m mode) {
 	late := w.startCutOff(m, w.answers("late", 2*testLease))
-	time.Sleep(testLease)
+	pass(testLease)
 	w.wantRun(m)
 	if r := <-late; r.err != nil || !r.Duplicate || string(r.Reply.Body) != "next" {
 		w.t.Errorf("the late attempt got %+v, want the other's reply", r)
@@ -154,7 +154,7 @@ func lateAfter(w *world, m mode) {
 
 func lateDuring(w *world, m mode) {
 	late := w.startCutOff(m, w.answers("late", testLease+10*time.Second))
-	time.Sleep(testLease)
+	pass(testLease)
 	other := w.start(m, w.answers("other", 30*time.Second))
 	if r := <-late; !errors.Is(r.err, ErrFenced) {
 		w.t.Errorf("the late attempt got %+v, want ErrFenced", r)
@@ -168,7 +168,7 @@ func lateDuring(w *world, m mode) {
 
 func lateFailing(w *world, m mode) {
 	late := w.startCutOff(m, w.fails(errHandler, testLease+10*time.Second))
-	time.Sleep(testLease)
+	pass(testLease)
 	other := w.start(m, w.answers("other", 30*time.Second))
 	if r := <-late; !errors.Is(r.err, errHandler) || !errors.Is(r.err, ErrFenced) {
 		w.t.Errorf("the late attempt got %+v, want its own error and ErrFenced", r)

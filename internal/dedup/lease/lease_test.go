@@ -60,7 +60,7 @@ func TestACrashAtAnyStoreCallLosesNothing(t *testing.T) {
 					inWorld(t, func(w *world) {
 						t := w.t
 						w.dying(m, crashAt(call, f), w.answers("first", 50*time.Second))
-						time.Sleep(2 * testLease)
+						pass(2 * testLease)
 						r, err := w.attempt(m, w.answers("second", 0))
 						if err != nil || r.Reply == nil {
 							t.Fatalf("got %+v, %v", r, err)
@@ -87,7 +87,7 @@ func TestALeaseIsExtendedAsLongAsItsHandlerRuns(t *testing.T) {
 			return &record.Reply{Body: []byte("first")}, nil
 		})
 		for range 19 {
-			time.Sleep(testLease / 2)
+			pass(testLease / 2)
 			if _, err := w.attempt(leased, panics); !errors.As(err, new(*LeasedError)) {
 				t.Fatalf("got %v, want a live lease", err)
 			}
@@ -139,7 +139,7 @@ func TestAnExtensionWithALostReplyCountsAsStored(t *testing.T) {
 		})
 		<-done
 		// Six failing tries of the release are over in less than two seconds.
-		if left := time.Until(w.token().Lease); left < testLease/10-2*time.Second || left > testLease/10 {
+		if left := remaining(w.token().Lease); left < testLease/10-2*time.Second || left > testLease/10 {
 			t.Errorf("the handler's context ended %v before the stored lease, want %v", left, testLease/10)
 		}
 	})
@@ -174,8 +174,8 @@ func TestAHeartbeatThatFindsAnotherOwnerCancelsTheHandler(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if r := <-done; !errors.Is(r.err, ErrFenced) || time.Since(start) > testLease/3 {
-			t.Errorf("got %v after %v, want ErrFenced within a heartbeat", r.err, time.Since(start))
+		if r := <-done; !errors.Is(r.err, ErrFenced) || remaining(start) < -testLease/3 {
+			t.Errorf("got %v after %v, want ErrFenced within a heartbeat", r.err, -remaining(start))
 		}
 		if got := w.token().Owner; got != "other" {
 			t.Errorf("the lease is now of %q", got)
@@ -188,7 +188,7 @@ func TestAnExtendedLeaseIsNotTakenOverByAStaleRead(t *testing.T) {
 		t := w.t
 		first := w.start(leased, w.answers("first", testLease))
 		old := w.token()
-		time.Sleep(testLease / 2)
+		pass(testLease / 2)
 		_, err := w.store.SwapToken(t.Context(), old, w.guard(nil).leased(old, w.id, "other", time.Now().Add(time.Hour)))
 		if !errors.Is(err, record.ErrConflict) {
 			t.Errorf("got %v, want a conflict", err)
@@ -260,7 +260,7 @@ func TestACrashedAttemptStillGuardsItsContent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.t
 		w.dying(eager, crashAt(3, before), w.answers("lost", 0))
-		time.Sleep(2 * testLease)
+		pass(2 * testLease)
 		w.id.Fingerprint[0]++
 		if _, err := w.attempt(eager, panics); !errors.Is(err, ErrKeyReuse) {
 			t.Errorf("got %v, want ErrKeyReuse", err)
@@ -276,9 +276,9 @@ func TestADoneTokenIsKeptForTheRetention(t *testing.T) {
 				if _, err := w.attempt(m, w.answers("first", 0)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(testRetention - time.Nanosecond)
+				pass(testRetention - time.Nanosecond)
 				w.wantDone(m, "first")
-				time.Sleep(time.Nanosecond)
+				pass(time.Nanosecond)
 				w.wantRun(m)
 			})
 		})

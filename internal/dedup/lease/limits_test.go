@@ -53,7 +53,7 @@ func TestAClaimWhoseAnswerWasLostEndsWhenTheStoredLeaseEnds(t *testing.T) {
 				_, err := m.call(g, w.t.Context(), w.id, func(ctx context.Context) (*record.Reply, error) {
 					stored := w.token().Lease
 					<-ctx.Done()
-					if left := time.Until(stored); left != testLease/10 {
+					if left := remaining(stored); left != testLease/10 {
 						w.t.Errorf("the handler's context ended %v before the stored lease, want %v", left, testLease/10)
 					}
 					return nil, context.Cause(ctx)
@@ -76,7 +76,7 @@ type slow struct {
 func (s *slow) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	stored, err := s.Store.SwapToken(ctx, old, next)
 	if s.call--; s.call == 0 {
-		time.Sleep(s.by)
+		pass(s.by)
 		return record.Token{}, errStore
 	}
 	return stored, err

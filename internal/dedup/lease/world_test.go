@@ -105,6 +105,12 @@ var (
 // tooLong is the time, on the bubble's clock, after which a test is stopped.
 const tooLong = 24 * time.Hour
 
+// pass lets time pass.
+func pass(d time.Duration) { time.Sleep(d) } // virtual time: only called in the bubble of inWorld
+
+// remaining returns the time until end.
+func remaining(end time.Time) time.Duration { return time.Until(end) } // virtual time: as pass
+
 // inWorld runs a test in a synctest bubble, with its own clock.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
@@ -140,7 +146,7 @@ func (w *world) dying(m mode, fault func(int) fault, f Func) {
 func (w *world) answers(reply string, takes time.Duration) Func {
 	return func(context.Context) (*record.Reply, error) {
 		defer w.enter()()
-		time.Sleep(takes)
+		pass(takes)
 		return &record.Reply{Body: []byte(reply)}, nil
 	}
 }
@@ -149,7 +155,7 @@ func (w *world) answers(reply string, takes time.Duration) Func {
 func (w *world) fails(err error, takes time.Duration) Func {
 	return func(context.Context) (*record.Reply, error) {
 		defer w.enter()()
-		time.Sleep(takes)
+		pass(takes)
 		return nil, err
 	}
 }

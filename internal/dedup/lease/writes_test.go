@@ -20,7 +20,7 @@ func (w *world) counting(fault func(int) fault) (*Guard, *faulty) {
 // crashed leaves the expired lease of a crashed attempt.
 func (w *world) crashed() {
 	w.dying(eager, crashAt(2, after), panics)
-	time.Sleep(2 * testLease)
+	pass(2 * testLease)
 }
 
 func TestAnAttemptMakesOnlyTheStoreCallsItNeeds(t *testing.T) {
@@ -181,7 +181,7 @@ func TestAReleaseStopsAtItsDeadline(t *testing.T) {
 			if call < 3 {
 				return none
 			}
-			time.Sleep(settleLimit + time.Second)
+			pass(settleLimit + time.Second)
 			return before
 		})
 		if _, err := eager.call(g, w.t.Context(), w.id, w.fails(errHandler, 0)); !errors.Is(err, errHandler) {

@@ -22,7 +22,7 @@ func (s *slow) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
 	for i, d := range deliveries {
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond): // virtual time: only called in a bubble
 			s.posted[d.Identity]++
 		case <-ctx.Done():
 			errs[i] = ctx.Err()

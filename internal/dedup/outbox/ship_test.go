@@ -171,11 +171,11 @@ func TestOneDestinationDoesNotWaitForAnother(t *testing.T) {
 func TestARefusalAfterTheDeadlineIsDeadLettered(t *testing.T) {
 	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, time.Second)
+			return context.WithTimeout(ctx, time.Second) // virtual time: only called in a bubble
 		},
 		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Second, cancel)
+			time.AfterFunc(time.Second, cancel) // virtual time: only called in a bubble
 			return ctx, cancel
 		},
 	} {

@@ -79,7 +79,7 @@ func at(b *testing.B, n int, f func(writer, i int) error) cost {
 		})
 	}
 	wg.Wait()
-	return cost{wall: time.Since(start), cpu: cpuTime(b) - cpu}
+	return cost{wall: time.Since(start), cpu: cpuTime(b) - cpu} // real time: what a benchmark measures
 }
 
 // BenchmarkCommit loads and commits a different group on each of 256 goroutines, next to synced

@@ -251,9 +251,11 @@ func TestACommitThatConflictsDoesNotHurtThoseWrittenWithOthers(t *testing.T) {
 	for i := 2; i < groups; i++ {
 		go commit(i)
 	}
-	for begun := time.Now(); pebblestore.Gathered(s) < groups-2; runtime.Gosched() {
-		if time.Since(begun) > time.Minute {
+	for limit := time.After(time.Minute); pebblestore.Gathered(s) < groups-2; runtime.Gosched() {
+		select {
+		case <-limit:
 			t.Fatalf("%d commits wait together", pebblestore.Gathered(s))
+		default:
 		}
 	}
 	if err := s.Commit(t.Context(), first(0)); !errors.Is(err, record.ErrConflict) {

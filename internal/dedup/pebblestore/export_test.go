@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -23,7 +22,10 @@ func Key(key any) []byte {
 }
 
 // Readable reports whether a reader of a record would not have to wait.
-func Readable(s *Store, key any) bool {
+func Readable(s *Store, key any) bool { return Users(s, key) == 0 }
+
+// Users returns how many callers hold the latch of a record or wait for it.
+func Users(s *Store, key any) int {
 	latches := s.tokens
 	if _, ok := key.(record.GroupKey); ok {
 		latches = s.groups
@@ -32,7 +34,12 @@ func Readable(s *Store, key any) bool {
 	b := &latches[hash%buckets]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !slices.ContainsFunc(b.used, func(l *latch) bool { return l.hash == hash })
+	for _, l := range b.used {
+		if l.hash == hash {
+			return l.users
+		}
+	}
+	return 0
 }
 
 // Gathered returns how many synced writes wait to be written together.

@@ -64,9 +64,11 @@ func (d *slowDisk) write(size, others int) {
 		}()
 		d.results <- d.joiner.write(batch)
 	}()
-	for begun := time.Now(); d.gathered() != others; runtime.Gosched() {
-		if time.Since(begun) > time.Minute {
+	for limit := time.After(time.Minute); d.gathered() != others; runtime.Gosched() {
+		select {
+		case <-limit:
 			d.t.Fatalf("%d writes wait together, not %d", d.gathered(), others)
+		default:
 		}
 	}
 }

@@ -3,9 +3,9 @@ package pebblestore_test
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -156,10 +156,13 @@ func TestALoadDoesNotReturnACommitBeforeItsSync(t *testing.T) {
 		}
 		loaded <- groups[0]
 	}()
-	select {
-	case group := <-loaded:
-		t.Fatalf("version %d is loaded before its sync", group.Version)
-	case <-time.After(50 * time.Millisecond): // nothing reports that the load waits
+	for pebblestore.Users(s, groupKey(1)) < 2 { // until the load waits for the commit
+		select {
+		case group := <-loaded:
+			t.Fatalf("version %d is loaded before its sync", group.Version)
+		default:
+			runtime.Gosched()
+		}
 	}
 	reopen()
 	if err := <-written; err != nil {

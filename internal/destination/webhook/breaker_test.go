@@ -69,7 +69,7 @@ func send(t *testing.T, s *Sender, d record.Delivery) error {
 func TestADestinationThatHangsBlocksAtMostOneSend(t *testing.T) {
 	for _, concurrency := range []int{1, 16} {
 		hang(t, Options{Concurrency: concurrency}, func(t *testing.T, s *Sender, h *host) {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			start, atOnce := time.Now(), 0
 			var mu sync.Mutex
 			var senders sync.WaitGroup
@@ -81,14 +81,14 @@ func TestADestinationThatHangsBlocksAtMostOneSend(t *testing.T) {
 					if err == nil {
 						t.Error("settled")
 					}
-					if time.Since(start) == 0 {
+					if since(start) == 0 {
 						atOnce++
 					}
 				})
 			}
 			senders.Wait()
-			if atOnce != 3 || h.most != 1 || time.Since(start) != 10*time.Second {
-				t.Errorf("concurrency %d: %d Sends returned at once, %d requests hung, %v in all", concurrency, atOnce, h.most, time.Since(start))
+			if atOnce != 3 || h.most != 1 || since(start) != 10*time.Second {
+				t.Errorf("concurrency %d: %d Sends returned at once, %d requests hung, %v in all", concurrency, atOnce, h.most, since(start))
 			}
 		})
 	}
@@ -104,19 +104,19 @@ func TestASendWaitingForASlotFailsWhenTheDestinationBeginsToFail(t *testing.T) {
 			}
 		}
 		// a second one may begin between the end of the first and the moment when that is noted
-		if h.posts > 2 || time.Since(start) != time.Duration(h.posts)*10*time.Second {
-			t.Errorf("%d requests in %v", h.posts, time.Since(start))
+		if h.posts > 2 || since(start) != time.Duration(h.posts)*10*time.Second {
+			t.Errorf("%d requests in %v", h.posts, since(start))
 		}
 	})
 }
 
 func TestProbesAreSpacedByGrowingPauses(t *testing.T) {
 	play(t, Options{Budget: time.Nanosecond}, []step{{code: 503}}, func(t *testing.T, s *Sender, transport *script) {
-		for time.Since(transport.start) < 5*time.Minute {
+		for since(transport.start) < 5*time.Minute {
 			if err := send(t, s, single("x")); err == nil {
 				t.Fatal("settled")
 			}
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
 		want := 500 * time.Millisecond
 		for i, at := range transport.at[1:] {
@@ -138,7 +138,7 @@ func TestTheFirstSuccessEndsTheFailing(t *testing.T) {
 		if err := send(t, s, single("x")); !errors.Is(err, errPausing) || h.posts != before {
 			t.Errorf("in the pause: %v, %d requests", err, h.posts-before)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for range 5 {
 			if err := send(t, s, single("x")); err != nil {
 				t.Error(err)
@@ -150,11 +150,11 @@ func TestTheFirstSuccessEndsTheFailing(t *testing.T) {
 func TestAProbeIsNotTriedAgainWithinItsSend(t *testing.T) {
 	play(t, Options{Budget: 3 * time.Second}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
 		_ = send(t, s, single("x"))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		before, start := len(transport.at), time.Now()
 		err := send(t, s, single("x"))
-		if err == nil || len(transport.at) != before+1 || time.Since(start) != 0 {
-			t.Errorf("%v after %d requests and %v", err, len(transport.at)-before, time.Since(start))
+		if err == nil || len(transport.at) != before+1 || since(start) != 0 {
+			t.Errorf("%v after %d requests and %v", err, len(transport.at)-before, since(start))
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestAProbeWaitsForWhatRetryAfterNames(t *testing.T) {
 	play(t, Options{}, []step{{503, "60"}, {503, "100"}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
 		for range 170 {
 			_ = send(t, s, single("x"))
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		want := []time.Duration{0, 60 * time.Second, 160 * time.Second}
 		if diff := cmp.Diff(want, transport.at[:min(3, len(transport.at))]); diff != "" {
@@ -173,21 +173,24 @@ func TestAProbeWaitsForWhatRetryAfterNames(t *testing.T) {
 }
 
 func TestADeliveryThatFailsWhileOthersSucceedDoesNotMarkTheDestinationAsFailing(t *testing.T) {
-	begun := make(chan struct{})
-	begin := sync.OnceFunc(func() { close(begun) })
-	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("webhook-id") == "orders/bad" {
-			begin()
-			w.WriteHeader(http.StatusInternalServerError)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, "http://shop.example", Options{Transport: oneBad{}, Budget: 500 * time.Millisecond})
+		errs := s.Send(t.Context(), []record.Delivery{single("bad"), single("good")})
+		if errs[0] == nil || errs[1] != nil || s.breaker.failing() {
+			t.Errorf("got %v; failing: %v", errs, s.breaker.failing())
 		}
-		<-begun
 	})
-	s := newSender(t, rc.URL, Options{Budget: 500 * time.Millisecond})
-	errs := s.Send(t.Context(), []record.Delivery{single("bad"), single("good")})
-	if errs[0] == nil || errs[1] != nil || s.breaker.failing() {
-		t.Errorf("got %v; failing: %v", errs, s.breaker.failing())
+}
+
+// oneBad refuses the delivery "bad" each time, and takes all others a moment after its first try.
+type oneBad struct{}
+
+func (oneBad) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("webhook-id") == "orders/bad" {
+		return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
 	}
+	pass(time.Millisecond)
+	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 }
 
 func TestAPermanentErrorDoesNotMarkTheDestinationAsFailing(t *testing.T) {
@@ -205,7 +208,7 @@ func TestAPermanentErrorDoesNotMarkTheDestinationAsFailing(t *testing.T) {
 type slowHost struct{}
 
 func (slowHost) RoundTrip(*http.Request) (*http.Response, error) {
-	time.Sleep(3 * time.Second)
+	pass(3 * time.Second)
 	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"2"}}, Body: http.NoBody}, nil
 }
 
@@ -216,11 +219,11 @@ func TestAProbeThatWaitedForASlotIsNotSentAfterARetryAfter(t *testing.T) {
 		start, s := time.Now(), newSender(t, "http://shop.example", Options{Transport: slowHost{}, Concurrency: 1, Budget: 5 * time.Second})
 		var slow sync.WaitGroup
 		slow.Go(func() { _ = s.Send(t.Context(), []record.Delivery{single("slow")}) })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		s.breaker.failed(time.Now())
-		time.Sleep(time.Second)
-		if err := send(t, s, single("probe")); !errors.Is(err, errPausing) || time.Since(start) != 3*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+		pass(time.Second)
+		if err := send(t, s, single("probe")); !errors.Is(err, errPausing) || since(start) != 3*time.Second {
+			t.Errorf("%v after %v", err, since(start))
 		}
 		slow.Wait()
 	})

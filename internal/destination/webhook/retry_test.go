@@ -29,7 +29,7 @@ type step struct {
 }
 
 func (s *script) RoundTrip(*http.Request) (*http.Response, error) {
-	s.at = append(s.at, time.Since(s.start))
+	s.at = append(s.at, since(s.start))
 	now := s.steps[0]
 	if len(s.steps) > 1 {
 		s.steps = s.steps[1:]
@@ -41,6 +41,12 @@ func (s *script) RoundTrip(*http.Request) (*http.Response, error) {
 		StatusCode: now.code, Header: http.Header{"Retry-After": {now.retryAfter}}, Body: io.NopCloser(strings.NewReader("answer")),
 	}, nil
 }
+
+// pass lets time pass.
+func pass(d time.Duration) { time.Sleep(d) } // virtual time: only called in bubbles
+
+// since returns the time from start until now.
+func since(start time.Time) time.Duration { return time.Since(start) } // virtual time: only called in bubbles
 
 // play sends deliveries through a script in a bubble of its own time.
 func play(t *testing.T, options Options, steps []step, then func(t *testing.T, s *Sender, transport *script)) {
@@ -103,7 +109,7 @@ func TestARetryAfterBeyondTheBudgetDelaysLaterSends(t *testing.T) {
 				t.Error("settled")
 			}
 		}
-		time.Sleep(60 * time.Second)
+		pass(60 * time.Second)
 		if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] != nil {
 			t.Error(errs[0])
 		}
@@ -115,11 +121,11 @@ func TestARetryAfterBeyondTheBudgetDelaysLaterSends(t *testing.T) {
 
 func TestTheContextEndsTheTries(t *testing.T) {
 	play(t, Options{}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // virtual time: in the bubble of play
 		defer cancel()
 		errs := s.Send(ctx, []record.Delivery{numbered("a", 1), numbered("a", 2)})
-		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] == nil || time.Since(transport.start) > time.Second {
-			t.Errorf("%v after %v", errs, time.Since(transport.start))
+		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] == nil || since(transport.start) > time.Second {
+			t.Errorf("%v after %v", errs, since(transport.start))
 		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -183,11 +182,13 @@ func TestATooLargeRequestIsNotSent(t *testing.T) {
 }
 
 func TestACallEndsWithItsContext(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
 	released := make(chan struct{})
-	c := caller(t, endpoint(t, func(http.ResponseWriter, *http.Request) { <-released }), "orders")
+	c := caller(t, endpoint(t, func(http.ResponseWriter, *http.Request) {
+		end(context.DeadlineExceeded)
+		<-released
+	}), "orders")
 	t.Cleanup(func() { close(released) })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	if _, err := c.Call(ctx, "a", nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("got %v, want no answer in time", err)
 	}

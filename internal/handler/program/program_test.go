@@ -2,16 +2,15 @@ package program_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/handler/handlertest"
 	"github.com/effectively-once/once/internal/handler/program"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
 // The test binary is also the program: as a shell can run it with arguments.
@@ -82,27 +82,22 @@ func handle(way string) {
 	}
 }
 
-// A buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+// until waits until a condition holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for limit := time.After(time.Minute); !holds(); runtime.Gosched() {
+		select {
+		case <-limit:
+			t.Fatalf("after a minute still not: %s", what)
+		default:
+		}
+	}
 }
 
 func open(t *testing.T, way string, o program.Options) *program.Program {
 	t.Helper()
 	o.Command = strconv.Quote(os.Args[0]) + " handle " + way
+	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // it would wait for a second before it ends
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second // never, on a loaded machine
 	}
@@ -137,7 +132,7 @@ func TestAProgramPassesTheSuite(t *testing.T) {
 }
 
 func TestAProgramAnswersOneRequestAfterTheOther(t *testing.T) {
-	var stderr buffer
+	var stderr concurrent.Buffer
 	p := open(t, "count", program.Options{Stderr: &stderr, Env: []string{"ONCE_STREAM=orders"}})
 	answers := make(chan string, 20)
 	for range cap(answers) {
@@ -153,13 +148,7 @@ func TestAProgramAnswersOneRequestAfterTheOther(t *testing.T) {
 		}
 	}
 	const want = "started count orders"
-	for range 3000 { // it is copied concurrently
-		if strings.Contains(stderr.String(), want) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("the standard error is %q, want %q from the program", stderr.String(), want)
+	until(t, "the standard error has "+want, func() bool { return strings.Contains(stderr.String(), want) })
 }
 
 func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
@@ -173,10 +162,10 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 }
 
 func TestAProgramThatDoesNotAnswerIsKilledAndStartedAgain(t *testing.T) {
-	t.Parallel()
-	p := open(t, "hang", program.Options{Timeout: 5 * time.Second})
-	want := []string{`{"run":1}`, "did not answer within 5s, and was killed", `{"run":1}`}
+	p := open(t, "hang", program.Options{})
+	want := []string{`{"run":1}`, "did not answer within 1ms, and was killed", `{"run":1}`}
 	for i, want := range want {
+		program.SetTimeout(p, []time.Duration{time.Minute, time.Millisecond, time.Minute}[i])
 		if got := call(t, p); !strings.Contains(got, want) {
 			t.Errorf("call %d returns %q, want %q", i+1, got, want)
 		}
@@ -258,23 +247,20 @@ func TestAProgramIsStartedAgainWhenItsFilesChange(t *testing.T) {
 }
 
 func TestTheProcessesOfAProgramAreKilledWithIt(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := start(t, program.Options{Command: "sleep 1000 & echo $! > " + filepath.Join(dir, "pid") + "; cat > /dev/null; wait", Timeout: 2 * time.Second})
+	path := filepath.Join(t.TempDir(), "pid")
+	p := start(t, program.Options{Command: "sleep 1000 & echo $! > " + path + "; cat > /dev/null; wait", Timeout: time.Millisecond})
+	var pid string
+	until(t, "the program has started another", func() bool {
+		text, _ := os.ReadFile(path)
+		line, _, whole := strings.Cut(string(text), "\n")
+		pid = line
+		return whole
+	})
 	call(t, p)
-	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	state := filepath.Join("/proc", strings.TrimSpace(string(pid)), "stat")
-	for range 1000 {
-		text, err := os.ReadFile(state)
-		if err != nil || strings.Contains(string(text), ") Z ") {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("the process that the program has started still runs, want it killed")
+	until(t, "the process that the program has started is killed", func() bool {
+		text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		return err != nil || strings.Contains(string(text), ") Z ")
+	})
 }
 
 // A program writes a second answer to its first request after it has read the second one.

@@ -2,6 +2,7 @@ package pebblequeue
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestAReceiverThatWaitsForALateMessageGetsAnEarlierOneInTime(t *testing.T) {
 		mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), []queue.Message{{Body: body, Delay: delay}}) })
 	}
 	send("late", 10*time.Minute)
-	for set := false; !set; time.Sleep(time.Millisecond) { // until the receiver waits for the late one
+	for set := false; !set; runtime.Gosched() { // until the receiver waits for the late one
 		q.mu.Lock()
 		set = q.waiters.due != 0
 		q.mu.Unlock()

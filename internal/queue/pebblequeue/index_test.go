@@ -3,6 +3,7 @@ package pebblequeue
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,31 +95,33 @@ func TestAReceiverWithAMessageDoesNotWaitForMore(t *testing.T) {
 
 func TestAWaiterThatIsWokenAtTheEndOfItsTimeLooksAgain(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
-	woken := q.waiters.join()
-	q.waiters.wake()
-	<-woken // so that the timeout is the only reason to look
-	end := time.NewTimer(0)
-	defer end.Stop()
-	if again, err := q.pause(t.Context(), woken, end, false); !again || err != nil {
-		t.Errorf("looks again %t, %v: the message that it was woken for stays", again, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		woken := q.waiters.join()
+		q.waiters.wake()
+		<-woken // so that the timeout is the only reason to look
+		end := time.NewTimer(0)
+		defer end.Stop()
+		if again, err := q.pause(t.Context(), woken, end, false); !again || err != nil {
+			t.Errorf("looks again %t, %v: the message that it was woken for stays", again, err)
+		}
+	})
 }
 
 func TestAWaitThatEndsTwiceDoesNotBlock(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
-	end := time.NewTimer(0)
-	defer end.Stop()
-	for range 2 { // woken at its end, it looks again, finds nothing, and waits again: for nothing more
-		woken := q.waiters.join()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = q.pause(t.Context(), woken, end, false)
-		}()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			t.Fatal("a receive waits after its time")
+	synctest.Test(t, func(t *testing.T) {
+		end := time.NewTimer(0)
+		defer end.Stop()
+		for range 2 { // woken at its end, it looks again, finds nothing, and waits again: for nothing more
+			woken, done := q.waiters.join(), false
+			go func() {
+				_, _ = q.pause(t.Context(), woken, end, false)
+				done = true
+			}()
+			time.Sleep(time.Nanosecond)
+			if synctest.Wait(); !done {
+				t.Fatal("a receive waits after its time")
+			}
 		}
-	}
+	})
 }

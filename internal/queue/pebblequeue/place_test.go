@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -270,9 +271,29 @@ func waits[T any](t *testing.T, q *Queue, call func() T) <-chan T {
 		select {
 		case r := <-got:
 			t.Fatalf("did not wait, but returned %v", r)
-		case <-time.After(time.Millisecond):
+		default:
+			runtime.Gosched()
 		}
 	}
+}
+
+// A patience is a context that ends as soon as somebody waits for its end.
+type patience struct {
+	context.Context
+	end    context.CancelFunc
+	waited bool
+}
+
+func newPatience(t *testing.T) *patience {
+	t.Helper()
+	ctx, end := context.WithCancel(t.Context())
+	return &patience{Context: ctx, end: end}
+}
+
+func (p *patience) Done() <-chan struct{} {
+	p.waited = true
+	p.end()
+	return p.Context.Done()
 }
 
 func TestABatchWaitsForThePlacesOfOthersAndHasNoneMeanwhile(t *testing.T) {
@@ -327,12 +348,11 @@ func TestABatchWaitsIfAtLeastHalfOfItIsBehindOthers(t *testing.T) {
 			putOne(t, q, placed(group, "1"))
 		}
 		for range 2 { // the second look begins where the first one found something
-			ctx, end := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			ctx := newPatience(t)
 			p, behind := q.ReserveAll(ctx, groups, true)
-			if waited := ctx.Err() != nil; waited != c.waits || behind != c.behind {
-				t.Errorf("%+v: waits %v, behind messages %v", c, waited, behind)
+			if ctx.waited != c.waits || behind != c.behind {
+				t.Errorf("%+v: waits %v, behind messages %v", c, ctx.waited, behind)
 			}
-			end()
 			if p != nil {
 				p.Release()
 			}
@@ -391,14 +411,13 @@ func TestWaitsForAQueueEndWithTheirContextAndWithTheQueue(t *testing.T) {
 		group  string
 		behind bool
 	}{{"g", true}, {"other", false}} {
-		ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if p, behind := q.ReserveAll(ctx, []string{c.group}, true); p != nil || behind != c.behind {
-			t.Errorf("%s: %v, behind a message: %v", c.group, p, behind)
+		ctx := newPatience(t)
+		if p, behind := q.ReserveAll(ctx, []string{c.group}, true); p != nil || behind != c.behind || !ctx.waited {
+			t.Errorf("%s: %v, behind a message: %v, waited: %v", c.group, p, behind, ctx.waited)
 		}
-		if q.AwaitQuiet(ctx) {
-			t.Error("quiet with a message")
+		if ctx = newPatience(t); q.AwaitQuiet(ctx) || !ctx.waited {
+			t.Errorf("quiet with a message, or waited: %v", ctx.waited)
 		}
-		end()
 	}
 	got := waits(t, q, func() bool { return q.AwaitQuiet(t.Context()) })
 	places := waits(t, q, func() *Places {

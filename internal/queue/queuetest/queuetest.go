@@ -3,7 +3,6 @@
 package queuetest
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -261,13 +260,3 @@ func bodies(deliveries []queue.Delivery) []string {
 }
 
 func numbered(n int) string { return fmt.Sprintf("%03d", n) }
-
-// within runs a call that must end long before its own time limit.
-func (b *bench) within(limit time.Duration, call func(context.Context)) {
-	b.Helper()
-	start := time.Now()
-	call(b.Context())
-	if took := time.Since(start); took > limit {
-		b.Fatalf("took %s, want less than %s", took, limit)
-	}
-}

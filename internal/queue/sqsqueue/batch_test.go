@@ -130,8 +130,8 @@ func TestAMessageIsHiddenUnlessItsReceiptIsStale(t *testing.T) {
 
 func TestAMessageIsHiddenForLessThanTheTimeSinceItsReceiptAllows(t *testing.T) {
 	p := &picky{}
-	sqsqueue.New(p, "https://sqs.test/1/orders").Hide(t.Context(), []string{"a", "b"}, []time.Duration{time.Minute, 20 * time.Hour})
-	if d := cmp.Diff([]int32{60, 11*3600 + 1800}, p.hidden); d != "" {
+	sqsqueue.New(p, "https://sqs.test/1/orders").Hide(t.Context(), []string{"a", "b", "c"}, []time.Duration{time.Minute, 20 * time.Hour, 1500 * time.Millisecond})
+	if d := cmp.Diff([]int32{60, 11*3600 + 1800, 2}, p.hidden); d != "" {
 		t.Errorf("seconds (-want +got):\n%s", d)
 	}
 }

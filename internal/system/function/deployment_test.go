@@ -159,10 +159,12 @@ func bootstrap(t *testing.T, function string) string {
 		if built.dir, built.err = os.MkdirTemp("", "functions"); built.err != nil { //nolint:usetesting // it outlives the test that comes first
 			return
 		}
-		c := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", built.dir, "./functions/...", "./examples/lambda")
-		c.Dir = "../../.."
-		if out, err := c.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("build functions: %w\n%s", err, out)
+		for module, program := range map[string]string{"../../..": "./functions/...", "../../../examples": "./lambda"} {
+			c := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", built.dir, program)
+			c.Dir = module
+			if out, err := c.CombinedOutput(); err != nil {
+				built.err = fmt.Errorf("build functions: %w\n%s", err, out)
+			}
 		}
 	})
 	if built.err != nil {

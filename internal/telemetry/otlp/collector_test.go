@@ -2,19 +2,23 @@ package otlp_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	collectormetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
-	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	collectormetrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	collectortrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
+	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/effectively-once/once/internal/telemetry"
@@ -29,9 +33,13 @@ type collector struct {
 	requests int
 	raw      strings.Builder // all that was sent, as text
 	points   map[string]float64
+	since    time.Time // when the points of sums begin
 	resource map[string]string
+	traces   *collectortrace.ExportTraceServiceRequest // the last one
 	spans    []*trace.Span
 	answer   func(*http.Request) int // the status; 0 means 200
+	header   http.Header             // further headers of answers
+	body     []byte                  // the body of answers
 }
 
 // collecting starts a collector, and sets its address in the environment.
@@ -46,7 +54,15 @@ func collecting(t *testing.T) *collector {
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
+	var in io.Reader = r.Body
+	var err error
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		if in, err = gzip.NewReader(r.Body); err != nil {
+			in = strings.NewReader("")
+		}
+	}
+	body, readErr := io.ReadAll(in)
+	err = errors.Join(err, readErr)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
@@ -59,7 +75,9 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = c.read(r.URL.Path, body)
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
+	maps.Copy(w.Header(), c.header)
 	w.WriteHeader(status)
+	_, _ = w.Write(c.body)
 }
 
 func (c *collector) read(path string, body []byte) int {
@@ -83,6 +101,7 @@ func (c *collector) read(path string, body []byte) int {
 			return http.StatusBadRequest
 		}
 		fmt.Fprint(&c.raw, m.String())
+		c.traces = &m
 		for _, of := range m.ResourceSpans {
 			for _, in := range of.ScopeSpans {
 				c.spans = append(c.spans, in.Spans...)
@@ -101,6 +120,7 @@ func (c *collector) note(list []*metrics.Metric) {
 		points, sign := m.GetGauge().GetDataPoints(), ""
 		if sum := m.GetSum(); sum != nil {
 			points = sum.DataPoints
+			c.since = time.Unix(0, int64(points[0].StartTimeUnixNano))
 			if sum.IsMonotonic && sum.AggregationTemporality == metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
 				sign = "+"
 			}

@@ -3,12 +3,15 @@ package otlp
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/effectively-once/once/internal/record"
@@ -16,78 +19,135 @@ import (
 	"github.com/effectively-once/once/internal/telemetry/provided"
 )
 
-// A meter reports metrics to a collector by OTLP over HTTP: counts as sums since its start, ages as
-// gauges with the maximum since the last report.
+// A meter reports metrics to a collector: counts as sums, ages as gauges with the maximum since the
+// last report. It may be used concurrently.
 //
 // It reports when it is called, without a timer of its own, because a function is frozen between
 // two invocations, and a report in flight would fail.
 type meter struct {
-	*provided.Instruments
+	client *client
+	about  *resource.Resource
+	now    func() time.Time
+	delta  bool // sums are those since the last report, in place of those since the start
 
-	exporter *otlpmetrichttp.Exporter
-	reader   *sdkmetric.ManualReader
-	dirty    atomic.Bool // something was counted since the last report that arrived
+	mu     sync.Mutex
+	counts telemetry.Counts // by the value of the metric's dimension
+	since  time.Time        // when the sums began
+	dirty  bool             // something was counted since the last report that arrived
 }
 
 // newMeter returns a meter configured by OTEL_EXPORTER_OTLP_…. It makes no call.
-func newMeter(ctx context.Context, about *resource.Resource) (*meter, error) {
-	// No retries: counts are in the next report too, and there is no time to wait.
-	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}))
+func newMeter(about *resource.Resource, o telemetry.Options) (*meter, error) {
+	c, err := newClient("METRICS", o)
 	if err != nil {
-		return nil, fmt.Errorf("make metrics exporter: %w", err)
+		return nil, err
 	}
-	m := &meter{
-		exporter: exporter,
-		reader:   sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality), sdkmetric.WithAggregationSelector(exporter.Aggregation)),
+	m := &meter{client: c, about: about, now: o.Now, counts: telemetry.Counts{}, since: o.Now()}
+	const name = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
+	switch v := os.Getenv(name); strings.ToLower(v) {
+	case "", "cumulative":
+	case "delta", "lowmemory": // low memory is delta for the only kind of sums that is here
+		m.delta = true
+	default:
+		return nil, fmt.Errorf("read environment: %s is %q, not cumulative, delta or lowmemory", name, v)
 	}
-	instruments := sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader), sdkmetric.WithResource(about)).Meter(provided.Scope)
-	m.Instruments, err = provided.NewInstruments(instruments, &reset{ages: telemetry.Counts{}})
-	return m, err
+	return m, nil
 }
 
 func (m *meter) observe(e *record.Event) {
-	m.Observe(e)
-	m.dirty.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range telemetry.MetricsOf(e) {
+		m.counts.Add(telemetry.DimensionValue(e, name), name, telemetry.Value(e, name))
+		m.dirty = true
+	}
 }
 
-// A reset reports the greatest ages and resets them, so that an old age is not reported forever.
-type reset struct {
-	mu   sync.Mutex
-	ages telemetry.Counts
+// export sends a report, if there are new counts. If it fails, its counts are in the next report,
+// and its ages are lost: an old age is not reported as a new one.
+func (m *meter) export(ctx context.Context) error {
+	counts, since := m.take()
+	if counts == nil {
+		return nil
+	}
+	if err := m.client.post(ctx, report(m.about, m.metrics(counts, since))); err != nil {
+		m.giveBack(counts, since)
+		return fmt.Errorf("export metrics: %w", err)
+	}
+	return nil
 }
 
-// Add implements [provided.Ages].
-func (o *reset) Add(stream, metric string, age float64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.ages.Add(stream, metric, age)
+// take returns what a report has, and when its sums began: nil if nothing is new.
+func (m *meter) take() (telemetry.Counts, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.dirty {
+		return nil, time.Time{}
+	}
+	taken, since := m.counts, m.since
+	m.counts, m.dirty = telemetry.Counts{}, false
+	if m.delta {
+		m.since = m.now()
+	} else {
+		addSums(m.counts, taken)
+	}
+	return taken, since
 }
 
-// Tell implements [provided.Ages].
-func (o *reset) Tell(metric string, tell func(stream string, age float64)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for stream, of := range o.ages {
-		if age, ok := of[metric]; ok {
-			tell(stream, age)
-			delete(of, metric)
+// giveBack puts the sums of a report that failed into the next one.
+func (m *meter) giveBack(taken telemetry.Counts, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dirty = true
+	if m.delta {
+		m.since = since
+		addSums(m.counts, taken)
+	}
+}
+
+// addSums adds all counts that are not ages.
+func addSums(to, from telemetry.Counts) {
+	for value, of := range from {
+		for name, v := range of {
+			if telemetry.Unit(name) != telemetry.UnitSeconds {
+				to.Add(value, name, v)
+			}
 		}
 	}
 }
 
-// export sends a report, if there are new counts.
-func (m *meter) export(ctx context.Context) error {
-	if !m.dirty.Swap(false) {
-		return nil
+// metrics returns a ScopeMetrics.
+func (m *meter) metrics(counts telemetry.Counts, since time.Time) message {
+	const delta, cumulative = 1, 2
+	temporality := uint64(cumulative)
+	if m.delta {
+		temporality = delta
 	}
-	var found metricdata.ResourceMetrics
-	err := m.reader.Collect(ctx, &found)
-	if err == nil {
-		err = m.exporter.Export(ctx, &found)
+	all := scoped(instrumentation.Scope{Name: provided.Scope})
+	for _, name := range telemetry.Metrics() {
+		points := m.points(counts, name, since)
+		if len(points) == 0 {
+			continue
+		}
+		metric := message(nil).text(1, telemetry.OTelName(name)).text(3, telemetry.OTelUnit(name))
+		if telemetry.Unit(name) == telemetry.UnitSeconds {
+			metric = metric.bytes(5, points)
+		} else {
+			metric = metric.bytes(7, points.number(2, temporality).number(3, 1)) // monotonic
+		}
+		all = all.bytes(2, metric)
 	}
-	if err != nil {
-		m.dirty.Store(true)
-		return fmt.Errorf("export metrics: %w", err)
+	return all
+}
+
+// points returns a Gauge or Sum with a NumberDataPoint for each value of the dimension.
+func (m *meter) points(counts telemetry.Counts, name string, since time.Time) (points message) {
+	now := m.now()
+	for _, value := range slices.Sorted(maps.Keys(counts)) {
+		if v, ok := counts[value][name]; ok {
+			dimension := []attribute.KeyValue{attribute.String(telemetry.DimensionOf(name), value)}
+			points = points.bytes(1, message(nil).time(2, since).time(3, now).double(4, v).attributes(7, dimension))
+		}
 	}
-	return nil
+	return points
 }

@@ -1,15 +1,14 @@
 // Package otlp sends metrics and spans to an OpenTelemetry collector by OTLP over HTTP. It is apart
-// from package telemetry, because the exporters are large: a function starts faster without them.
+// from package telemetry, because OpenTelemetry's SDK is large: a function starts faster without it.
+//
+// OpenTelemetry's own exporters are not used, because they link gRPC for any protocol.
 package otlp
 
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
@@ -34,14 +33,17 @@ func New(ctx context.Context, o telemetry.Options, metrics, traces bool) (teleme
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("telemetry is incomplete", "error", err) }))
 	c := &collector{}
 	if metrics {
-		if c.meter, err = newMeter(ctx, about); err != nil {
+		if c.meter, err = newMeter(about, o); err != nil {
 			return nil, err
 		}
 	}
 	if traces {
-		if c.spans, err = newTracing(ctx, about); err != nil {
+		spans, err := newClient("TRACES", o)
+		if err != nil {
 			return nil, err
 		}
+		// OTEL_TRACES_SAMPLER is read by the provider.
+		c.spans = sdktrace.NewTracerProvider(sdktrace.WithBatcher(spanExporter{spans}), sdktrace.WithResource(about))
 	}
 	return c, nil
 }
@@ -78,14 +80,4 @@ func (c *collector) Export(ctx context.Context) error {
 		traced = c.spans.ForceFlush(ctx)
 	}
 	return errors.Join(<-counted, traced)
-}
-
-// newTracing returns a provider of spans that are sent to a collector by OTLP over HTTP, configured
-// by OTEL_EXPORTER_OTLP_… and OTEL_TRACES_SAMPLER. It makes no call.
-func newTracing(ctx context.Context, about *resource.Resource) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
-	if err != nil {
-		return nil, fmt.Errorf("make traces exporter: %w", err)
-	}
-	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	otlp "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"

@@ -23,21 +23,25 @@ const Scope = "github.com/effectively-once/once"
 // the usual time between two reports.
 const ageTime = time.Minute
 
-// A Collector reports to providers. It is a [telemetry.Collector].
+// A Collector reports to providers: counts as counters, ages as gauges. It is a
+// [telemetry.Collector], and may be used concurrently.
 type Collector struct {
-	instruments *Instruments // nil without a provider of meters
-	tracer      trace.Tracer // nil without a provider of tracers
+	counters map[string]metric.Float64Counter // nil without a provider of meters
+	ages     *recently
+	tracer   trace.Tracer // nil without a provider of tracers
 }
 
 var _ telemetry.Collector = (*Collector)(nil)
 
 // New returns a collector that reports to providers, either of which may be nil.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, now func() time.Time) (*Collector, error) {
-	c := &Collector{}
+	c := &Collector{ages: &recently{now: now}}
 	if meters != nil {
-		var err error
-		if c.instruments, err = NewInstruments(meters.Meter(Scope), &recently{now: now}); err != nil {
-			return nil, err
+		c.counters = map[string]metric.Float64Counter{}
+		for _, name := range telemetry.Metrics() {
+			if err := c.add(meters.Meter(Scope), name); err != nil {
+				return nil, fmt.Errorf("make metric %s: %w", name, err)
+			}
 		}
 	}
 	if tracers != nil {
@@ -46,12 +50,30 @@ func New(meters metric.MeterProvider, tracers trace.TracerProvider, now func() t
 	return c, nil
 }
 
+func (c *Collector) add(on metric.Meter, name string) (err error) {
+	if telemetry.Unit(name) != telemetry.UnitSeconds {
+		c.counters[name], err = on.Float64Counter(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)))
+		return err
+	}
+	_, err = on.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+		c.ages.report(name, func(stream string, age float64) { o.Observe(age, option(telemetry.Dimension, stream)) })
+		return nil
+	}))
+	return err
+}
+
 // Observe implements [telemetry.Collector].
 func (c *Collector) Observe(e *record.Event) bool {
-	if c.instruments == nil {
+	if c.counters == nil {
 		return false
 	}
-	c.instruments.Observe(e)
+	for _, name := range telemetry.MetricsOf(e) {
+		if counter := c.counters[name]; counter != nil {
+			counter.Add(context.Background(), telemetry.Value(e, name), option(telemetry.DimensionOf(name), telemetry.DimensionValue(e, name)))
+		} else {
+			c.ages.add(e.Stream, name, telemetry.Value(e, name))
+		}
+	}
 	return true
 }
 
@@ -60,55 +82,6 @@ func (c *Collector) Export(context.Context) error { return nil }
 
 // Tracer implements [telemetry.Collector].
 func (c *Collector) Tracer() trace.Tracer { return c.tracer }
-
-// Ages keep the greatest ages until they are reported. They may be used concurrently.
-type Ages interface {
-	// Add keeps an age, in seconds.
-	Add(stream, metric string, age float64)
-	// Tell calls tell with the greatest age of a metric in each stream.
-	Tell(metric string, tell func(stream string, age float64))
-}
-
-// Instruments are the metrics of a system on a meter: counts as counters, ages as gauges. They may
-// be used concurrently.
-type Instruments struct {
-	counters map[string]metric.Float64Counter
-	ages     Ages
-}
-
-// NewInstruments makes the metrics on a meter.
-func NewInstruments(on metric.Meter, ages Ages) (*Instruments, error) {
-	i := &Instruments{counters: map[string]metric.Float64Counter{}, ages: ages}
-	for _, name := range telemetry.Metrics() {
-		if err := i.add(on, name); err != nil {
-			return nil, fmt.Errorf("make metric %s: %w", name, err)
-		}
-	}
-	return i, nil
-}
-
-func (i *Instruments) add(on metric.Meter, name string) (err error) {
-	if telemetry.Unit(name) != telemetry.UnitSeconds {
-		i.counters[name], err = on.Float64Counter(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)))
-		return err
-	}
-	_, err = on.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-		i.ages.Tell(name, func(stream string, age float64) { o.Observe(age, option(telemetry.Dimension, stream)) })
-		return nil
-	}))
-	return err
-}
-
-// Observe counts an event.
-func (i *Instruments) Observe(e *record.Event) {
-	for _, name := range telemetry.MetricsOf(e) {
-		if counter := i.counters[name]; counter != nil {
-			counter.Add(context.Background(), telemetry.Value(e, name), option(telemetry.DimensionOf(name), telemetry.DimensionValue(e, name)))
-		} else {
-			i.ages.Add(e.Stream, name, telemetry.Value(e, name))
-		}
-	}
-}
 
 func option(dimension, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(dimension, value)))
@@ -134,16 +107,16 @@ func (r *recently) turn() {
 	}
 }
 
-// Add implements [Ages].
-func (r *recently) Add(stream, metric string, age float64) {
+// add keeps an age, in seconds.
+func (r *recently) add(stream, metric string, age float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn()
 	r.ages.Add(stream, metric, age)
 }
 
-// Tell implements [Ages].
-func (r *recently) Tell(metric string, tell func(stream string, age float64)) {
+// report calls tell with the greatest age of a metric in each stream.
+func (r *recently) report(metric string, tell func(stream string, age float64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn()

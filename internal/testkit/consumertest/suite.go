@@ -230,7 +230,11 @@ func (w *world) commitLost() {
 func (w *world) oldHolder() {
 	ctx, cancel := context.WithCancel(w.Context())
 	stopped, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	old := w.link()
+	old, again := w.link(), make(chan struct{})
+	old.hook = nth("open", 2, func(_ string, _ *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		close(again)
+		return send()
+	})
 	c := old.client(w.T, w.server.URL)
 	mine := w.options("a")
 	mine.Lease = time.Second // is renewed in the background, which ends the old one's transaction
@@ -251,9 +255,7 @@ func (w *world) oldHolder() {
 		close(resume)
 	}
 	// The old one is told that it is fenced, and waits until the session is free.
-	for old.called("open") < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	<-again
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		w.Errorf("the old holder: %v", err)

@@ -133,7 +133,6 @@ func Play(t *testing.T, abreast, operations int, round func(lane, n int) *Log) {
 		return all.Operations
 	}
 	var lanes sync.WaitGroup
-	began := time.Now() //nolint:forbidigo // how long a test takes
 	for lane := range max(1, abreast) {
 		lanes.Go(func() {
 			for n := 0; add(Figures{}) < operations && !t.Failed(); n++ {
@@ -142,8 +141,7 @@ func Play(t *testing.T, abreast, operations int, round func(lane, n int) *Log) {
 		})
 	}
 	lanes.Wait()
-	seconds := time.Since(began).Seconds()
-	t.Logf("%.1f s, %.0f operations a second: %v", seconds, float64(all.Operations)/seconds, all)
+	t.Log(all)
 }
 
 // draw writes a page that shows the history and how far it can be explained. The test does not

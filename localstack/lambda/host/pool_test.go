@@ -97,7 +97,7 @@ func TestAPoolHasAProcessForEachConcurrentInvocationUpToItsLimit(t *testing.T) {
 func TestAHangingInvocationEndsWithItsTimeout(t *testing.T) {
 	hangs := []bool{true, false}
 	p := pool(t, PoolOptions{
-		Options: Options{Timeout: 2 * time.Second}, Limit: 1,
+		Options: Options{Timeout: time.Millisecond}, Limit: 1,
 		Hang: func() (time.Duration, bool) {
 			defer func() { hangs = hangs[1:] }()
 			return 0, hangs[0]
@@ -109,6 +109,7 @@ func TestAHangingInvocationEndsWithItsTimeout(t *testing.T) {
 	if _, err := p.Invoke(t.Context(), []byte(`"hang"`)); !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrExited) {
 		t.Errorf("got %v, want %v", err, ErrTimeout)
 	}
+	p.all[0].options.Timeout = time.Minute
 	if _, err := p.Invoke(t.Context(), []byte(`"pid"`)); err != nil {
 		t.Error(err)
 	}

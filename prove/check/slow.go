@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// slowFile lists the tests that need more than a second, relative to the root.
+const slowFile = "prove/check/slow.yaml"
+
+// module is the beginning of the names of packages.
+const module = "github.com/effectively-once/once"
+
+// An entry says why some tests of a package are slow.
+type entry struct {
+	Package string `yaml:"package"` // the folder, from the root
+	Tests   string `yaml:"tests"`   // a regular expression
+	Reason  string `yaml:"reason"`
+
+	pattern *regexp.Regexp
+}
+
+// A timing is the time of one test, subtests included.
+type timing struct {
+	folder, test string
+	took         time.Duration
+}
+
+func defineSlow(flags *flag.FlagSet) action {
+	limit := flags.Duration("limit", time.Second, "the `time` above which a test is slow")
+	return func(_ context.Context, t *tree, out, _ io.Writer, files []string) error {
+		text, err := t.read(slowFile)
+		if err != nil {
+			return err
+		}
+		entries, err := parseSlow(text)
+		if err != nil {
+			return err
+		}
+		tests, err := timings(files)
+		if err != nil {
+			return err
+		}
+		return printSlow(out, entries, tests, *limit)
+	}
+}
+
+func parseSlow(text []byte) ([]entry, error) {
+	var entries []entry
+	if err := yaml.UnmarshalWithOptions(text, &entries, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("%s: %w", slowFile, err)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if e.Package == "" || e.Tests == "" || e.Reason == "" {
+			return nil, fmt.Errorf("%s: entry %d needs package, tests and reason", slowFile, i+1)
+		}
+		var err error
+		if e.pattern, err = regexp.Compile(e.Tests); err != nil {
+			return nil, fmt.Errorf("%s: %w", slowFile, err)
+		}
+	}
+	return entries, nil
+}
+
+// timings reads the files, or standard input if there are none.
+func timings(files []string) ([]timing, error) {
+	if len(files) == 0 {
+		return readTimings(os.Stdin)
+	}
+	var all []timing
+	for _, name := range files {
+		text, err := fs.ReadFile(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+		if err != nil {
+			return nil, err
+		}
+		some, err := readTimings(bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// readTimings reads the output of go test -json. Lines that are no events, such as those of a
+// compiler, are skipped.
+func readTimings(r io.Reader) ([]timing, error) {
+	var all []timing
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadBytes('\n')
+		var event struct {
+			Action, Package, Test string
+			Elapsed               float64
+		}
+		if json.Unmarshal(line, &event) == nil && event.Test != "" && !strings.Contains(event.Test, "/") &&
+			(event.Action == "pass" || event.Action == "fail") {
+			folder := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(event.Package, module), "/"), ".")
+			all = append(all, timing{folder, event.Test, time.Duration(event.Elapsed * float64(time.Second))})
+		}
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// printSlow prints the slow tests, the slowest first. It returns an error for each entry whose
+// package has been tested and has no such test: time is no verdict.
+func printSlow(out io.Writer, entries []entry, tests []timing, limit time.Duration) error {
+	slices.SortStableFunc(tests, func(a, b timing) int { return cmp.Compare(b.took, a.took) })
+	unlisted := 0
+	for _, test := range tests {
+		if test.took <= limit {
+			continue
+		}
+		reason := "not in " + slowFile
+		i := slices.IndexFunc(entries, func(e entry) bool { return e.Package == test.folder && e.pattern.MatchString(test.test) })
+		if i >= 0 {
+			reason = entries[i].Reason
+		} else {
+			unlisted++
+		}
+		_, _ = fmt.Fprintf(out, "%7.1f s  %s %s: %s\n", test.took.Seconds(), test.folder, test.test, reason)
+	}
+	_, _ = fmt.Fprintf(out, "%d tests, of which %d took more than %s and are not listed\n", len(tests), unlisted, limit)
+	var problems []error
+	for _, e := range entries {
+		tested := slices.ContainsFunc(tests, func(test timing) bool { return test.folder == e.Package })
+		found := slices.ContainsFunc(tests, func(test timing) bool { return test.folder == e.Package && e.pattern.MatchString(test.test) })
+		if tested && !found {
+			problems = append(problems, fmt.Errorf("%s: %s has no test that matches %s", slowFile, e.Package, e.Tests))
+		}
+	}
+	return errors.Join(problems...)
+}

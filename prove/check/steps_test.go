@@ -1,0 +1,261 @@
+package main
+
+import (
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// repository is the source that these tests belong to.
+func repository(t *testing.T) (*tree, *plan) {
+	t.Helper()
+	tr := reopened(t, "../..")
+	p, err := readPlan(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, p
+}
+
+func TestEachFileIsClaimed(t *testing.T) {
+	tr, p := repository(t)
+	for _, name := range tr.files {
+		if _, claimed := p.steps(name); !claimed && !claimedBy(p.Everything, name) {
+			t.Errorf("nothing in %s claims %s, so each change of it runs every step", stepsFile, name)
+		}
+	}
+}
+
+func TestEachEntryClaimsAFile(t *testing.T) {
+	tr, p := repository(t)
+	specs := slices.Concat(p.Everything, p.Suffice)
+	for _, c := range p.Claims {
+		specs = append(specs, c.Paths...)
+	}
+	for _, spec := range specs {
+		if !slices.ContainsFunc(tr.files, func(name string) bool { return claimedBy([]string{spec}, name) }) {
+			t.Errorf("%s: no file matches %s", stepsFile, spec)
+		}
+	}
+}
+
+func TestEachStepIsOneOfTheRun(t *testing.T) {
+	tr, p := repository(t)
+	text, err := tr.read(".ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	for _, m := range regexp.MustCompile(`(?m)^step_(\w+)\(\)`).FindAllSubmatch(text, -1) {
+		known = append(known, string(m[1]))
+	}
+	for _, name := range p.names() {
+		if kind, _, _ := strings.Cut(name, ":"); !slices.Contains(known, kind) {
+			t.Errorf("%s: .ci/run has no step %s", stepsFile, name)
+		}
+	}
+}
+
+// A mistake is a change of the text of some files, which must still be there.
+func TestAChangeOfAFileWithAMistakeNeedsTheMistakes(t *testing.T) {
+	tr, p := repository(t)
+	text, err := tr.read("prove/explore/mistakes/testdata/mistakes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mistakes []struct {
+		Changes []struct {
+			File string `yaml:"file"`
+		} `yaml:"changes"`
+	}
+	if err := yaml.Unmarshal(text, &mistakes); err != nil {
+		t.Fatal(err)
+	}
+	if len(mistakes) < 100 {
+		t.Fatalf("%d mistakes were read", len(mistakes))
+	}
+	for _, m := range mistakes {
+		for _, c := range m.Changes {
+			if steps, _ := p.steps(c.File); !slices.Contains(steps, "mistakes") {
+				t.Errorf("a change of %s needs the step mistakes", c.File)
+			}
+		}
+	}
+}
+
+func TestAChangeNeedsTheStepsThatSeeIt(t *testing.T) {
+	_, p := repository(t)
+	for name, want := range map[string][]string{
+		"internal/dedup/round.go":                     {"mistakes"},
+		"internal/dedup/dynamostore/commit.go":        {"mistakes", "ports", "stack:ministack", "infra"},
+		"internal/queue/sqsqueue/sqsqueue.go":         {"mistakes", "ports", "stack:ministack"},
+		"internal/config/config.go":                   {"infra", "scan", "construct", "stack:ministack", "package", "fuzz:internal/config"},
+		"internal/jsonpath/testdata/fuzz/FuzzParse/x": {"fuzz:internal/jsonpath"},
+		"infra/go.mod":                                {"infra", "scan", "construct", "stack:ministack"},
+		"infra/stack.go":                              {"infra", "scan", "construct", "stack:ministack"},
+		"docs/security.md":                            {"scan"},
+		"docs/operations.md":                          {"infra"},
+		"docs/correctness.md":                         {"mistakes"},
+		"docs/performance.md":                         {"bench"},
+		"functions/process/main.go":                   {"stack:ministack"},
+		"packaging/linux/once.1":                      {"package"},
+		"packaging/test.sh":                           {"package"},
+		"packaging/construct/package.json":            {"construct"},
+		"handlers/python/README.md":                   {"python"},
+		"handlers/typescript/src/index.ts":            {"typescript"},
+		"schema/handler-answer.schema.json":           {"typescript", "python"},
+		"watermill/go.mod":                            {"watermill"},
+		"middleware.go":                               {"watermill"},
+		"bench/go.mod":                                {"bench"},
+		"examples/sessions/go.sum":                    {"sessions"},
+		"client/session.go":                           {"sessions", "mistakes"},
+	} {
+		needed := p.needed([]string{name})
+		for _, step := range append(want, p.Always...) {
+			if _, ok := needed[step]; !ok {
+				t.Errorf("a change of %s needs the step %s", name, step)
+			}
+		}
+	}
+	needed := p.needed([]string{"docs/decorators.md", "CHANGELOG.md", "prove/check/budgets.yaml"})
+	for _, step := range []string{"mistakes", "infra", "stack:ministack", "ports", "typescript", "bench"} {
+		if why, ok := needed[step]; ok {
+			t.Errorf("a change of pages does not need %s: %s", step, why)
+		}
+	}
+}
+
+func TestAPathThatNothingClaimsNeedsEveryStep(t *testing.T) {
+	_, p := repository(t)
+	for name, want := range map[string]string{
+		"internal/newthing/x.go": "internal/newthing/x.go changed, and neither prove/check/steps.yaml nor e2e/groups.yaml claims it",
+		"planted/x.rs":           "planted/x.rs changed, and neither prove/check/steps.yaml nor e2e/groups.yaml claims it",
+		"go.sum":                 "go.sum changed, and needs every step",
+		".ci/run":                ".ci/run changed, and needs every step",
+	} {
+		needed := p.needed([]string{"README.md", name})
+		if got := slices.Sorted(maps.Keys(needed)); !slices.Equal(got, slices.Sorted(slices.Values(p.names()))) {
+			t.Errorf("%s: only %v", name, got)
+		}
+		equal(t, "reason", needed["format"], want)
+	}
+}
+
+func TestAPathspecMatchesAsInGit(t *testing.T) {
+	for _, c := range []struct {
+		spec, name string
+		want       bool
+	}{
+		{"infra", "infra/x/y.go", true},
+		{"infra", "infra", true},
+		{"infra", "infrared/x.go", false},
+		{"infra", "x/infra/y.go", false},
+		{"infra/", "infra/y.go", true},
+		{"*.md", "README.md", true},
+		{"*.md", "docs/a.md", true},
+		{"*.md", "docs/a.md.go", false},
+		{":(glob)*.go", "once.go", true},
+		{":(glob)*.go", "client/once.go", false},
+		{"e2e/sqs*", "e2e/sqs_test.go", true},
+		{"cmd/once/*backup*", "cmd/once/backup_test.go", true},
+	} {
+		if got := claimedBy([]string{c.spec}, c.name); got != c.want {
+			t.Errorf("%s matches %s: %v", c.spec, c.name, got)
+		}
+	}
+}
+
+// stepped is a repository with steps, groups and one commit.
+func stepped(t *testing.T) *tree {
+	t.Helper()
+	tr := planted(t, map[string]string{
+		stepsFile: `
+always: [test]
+everything: [go.mod]
+suffice: [docs, prove]
+claims:
+  - {steps: [infra, scan], paths: [infra]}
+  - {steps: [e2e], paths: [e2e]}
+`,
+		groupsFile: `
+- {name: core, tests: [A]}
+- {name: sql, tests: [B], paths: [oncesql, "e2e/sql*"]}
+- {name: queues, tests: [C], paths: [internal/queue]}
+`,
+		"infra/a.go":         "package infra\n",
+		"docs/a.md":          "a page\n",
+		"e2e/main_test.go":   "package e2e\n",
+		"wire/fuzz_test.go":  "package wire\n\nfunc FuzzX() {}\n",
+		"oncesql/oncesql.go": "package oncesql\n",
+	})
+	git(t, tr.root, "add", ".")
+	git(t, tr.root, "commit", "-qm", "first")
+	return tr
+}
+
+func stepsOf(t *testing.T, tr *tree, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	if err := run(t.Context(), append([]string{"steps", "-root", tr.root}, args...), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+const everyStep = "test e2e:core e2e:sql e2e:queues infra scan fuzz:wire"
+
+func TestCommittedChangedAndNewFilesCount(t *testing.T) {
+	tr := stepped(t)
+	equal(t, "nothing changed", stepsOf(t, tr, "-base", "HEAD"), "test e2e:core")
+	write(t, tr.root, "docs/new.md", "a new page\n")
+	equal(t, "a new page", stepsOf(t, tr, "-base", "HEAD"), "test e2e:core")
+	write(t, tr.root, "infra/a.go", "package infra // changed\n")
+	equal(t, "a changed file", stepsOf(t, tr, "-base", "HEAD"), "test e2e:core infra scan")
+	git(t, tr.root, "mv", "oncesql/oncesql.go", "docs/oncesql.go")
+	git(t, tr.root, "add", ".")
+	git(t, tr.root, "commit", "-qm", "second")
+	equal(t, "committed, and one moved away", stepsOf(t, tr, "-base", "HEAD~1"), "test e2e:core e2e:sql infra scan")
+	write(t, tr.root, "planted.rs", "")
+	equal(t, "a new kind of path", stepsOf(t, tr, "-base", "HEAD"), everyStep)
+}
+
+func TestPathsOfTheEndToEndTestsNeedTheirGroupOrAll(t *testing.T) {
+	tr := stepped(t)
+	equal(t, "of a group", stepsOf(t, tr, "e2e/sql_test.go"), "test e2e:core e2e:sql")
+	equal(t, "of no group", stepsOf(t, tr, "e2e/main_test.go"), "test e2e:core e2e:sql e2e:queues")
+	if err := os.Remove(tr.root + "/" + groupsFile); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "without groups", stepsOf(t, tr, "e2e/sql_test.go"), "test e2e")
+}
+
+func TestAChangeBesideAFuzzTargetRunsIt(t *testing.T) {
+	tr := stepped(t)
+	equal(t, "a file", stepsOf(t, tr, "-base", "HEAD"), "test e2e:core")
+	write(t, tr.root, "prove/check/steps.yaml", strings.Replace(read(t, tr, stepsFile), "docs, prove", "docs, prove, wire", 1))
+	equal(t, "a file", stepsOf(t, tr, "wire/wire.go"), "test e2e:core fuzz:wire")
+	equal(t, "an input", stepsOf(t, tr, "wire/testdata/fuzz/FuzzX/1"), "test e2e:core fuzz:wire")
+}
+
+func read(t *testing.T, tr *tree, name string) string {
+	t.Helper()
+	text, err := tr.read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWithoutItsBaseEveryStepRuns(t *testing.T) {
+	tr := stepped(t)
+	equal(t, "an unknown base", stepsOf(t, tr, "-base", "nowhere"), everyStep)
+	equal(t, "no base", stepsOf(t, tr), everyStep)
+	_, err := tr.changed(t.Context(), "nowhere")
+	problem(t, err, "the base nowhere is not in this clone")
+}
