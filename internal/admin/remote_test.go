@@ -15,12 +15,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 const (
@@ -258,21 +260,25 @@ func TestTooManyOperationsAreToldToComeLater(t *testing.T) {
 }
 
 func TestAnOperationMayTakeLongerThanARequest(t *testing.T) {
-	slow := &slowAdmin{end: make(chan struct{})}
-	server := httptest.NewUnstartedServer(admin.Guard(isOld, admin.Remote(slow)))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
-	server.StartTLS()
-	defer server.Close()
-	result := make(chan error, 1)
-	go func() { _, err := dial(t, server, oldKey).Stats(t.Context()); result <- err }()
-	for slow.running.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(300 * time.Millisecond) // both times are over
-	close(slow.end)
-	if err := <-result; err != nil {
-		t.Errorf("got %v, want the answer of the operation", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowAdmin{end: make(chan struct{})}
+		listener := memnet.Listen()
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: admin.Guard(isOld, admin.Remote(slow)), ReadTimeout: time.Second, WriteTimeout: time.Second}} //nolint:gosec // the limits of the test
+		server.StartTLS()
+		defer server.Close()
+		client := dial(t, server, oldKey)
+		client.Through(listener.Dial)
+		result := make(chan error, 1)
+		go func() { _, err := client.Stats(t.Context()); result <- err }()
+		time.Sleep(time.Minute) // both times are over
+		if slow.running.Load() == 0 {
+			t.Error("the operation does not run")
+		}
+		close(slow.end)
+		if err := <-result; err != nil {
+			t.Errorf("got %v, want the answer of the operation", err)
+		}
+	})
 }
 
 func TestAClientIsToldWhatToDo(t *testing.T) {

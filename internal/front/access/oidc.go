@@ -49,7 +49,7 @@ type issuer struct {
 func openIssuer(c config.OIDC, o *Options) *issuer {
 	ctx, stop := context.WithCancel(context.Background())
 	i := &issuer{config: c, log: o.Log, now: o.Now, again: o.Again, stop: stop, done: make(chan struct{}), client: &http.Client{
-		Timeout: issuerTime, Transport: &cachedAnswers{next: http.DefaultTransport, last: o.Refresh, now: time.Now},
+		Timeout: issuerTime, Transport: &cachedAnswers{next: http.DefaultTransport, last: o.Refresh, now: o.Now},
 	}}
 	go func() {
 		defer close(i.done)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // An issuer is an OpenID Connect issuer with keys that can be replaced.
@@ -32,6 +33,7 @@ type issuer struct {
 	url    string
 	asked  atomic.Int64 // for keys
 	broken atomic.Bool  // it returns no keys
+	away   atomic.Bool  // it closes connections without an answer
 	keys   string       // the URL of the keys in the metadata; "" for the one of this issuer
 	mu     sync.Mutex
 	secret *ecdsa.PrivateKey
@@ -60,7 +62,13 @@ func newIssuer(t *testing.T, listener net.Listener) *issuer {
 		defer i.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.secret.Public(), KeyID: i.name, Algorithm: "ES256", Use: "sig"}}})
 	})
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	})
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
 	server.Start()
 	t.Cleanup(server.Close)
 	return i
@@ -127,26 +135,24 @@ func withIssuer(url string) *config.Server {
 // keys before it stores these keys, so the next request may still be checked with the old keys.
 func (w *world) becomes(what, token string, status int) {
 	w.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for got := w.bearer(token); got.status != status; got = w.bearer(token) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: after a minute still %d %s, want %d", what, got.status, got.body, status)
+	eventually.Succeeds(w.t, func() error {
+		if got := w.bearer(token); got.status != status {
+			return fmt.Errorf("%s: %d %s, want %d", what, got.status, got.body, status)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // bearer gets a page with a token, until the server has the answer of its issuer.
-func (w *world) bearer(token string) answer {
+func (w *world) bearer(token string) (got answer) {
 	w.t.Helper()
-	end := time.Now().Add(time.Minute)
-	for {
-		got := w.get("/", "Authorization: Bearer "+token)
-		if got.status != 503 || time.Now().After(end) {
-			return got
+	eventually.Succeeds(w.t, func() error { // the issuer is asked in the background
+		if got = w.get("/", "Authorization: Bearer "+token); got.status == 503 {
+			return fmt.Errorf("%d %s", got.status, got.body)
 		}
-		time.Sleep(10 * time.Millisecond) // the issuer is asked in the background
-	}
+		return nil
+	})
+	return got
 }
 
 func TestATokenGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
@@ -248,12 +254,9 @@ func mustKey(t *testing.T) crypto.Signer {
 }
 
 func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
-	reserved := listen(t, "127.0.0.1:0")
-	address := reserved.Addr().String()
-	if err := reserved.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c := withIssuer("http://" + address)
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i.away.Store(true)
+	c := withIssuer(i.url)
 	c.Auth.Keys = "file"
 	w := newWorld(t, c, "ann "+annsKey+"\n")
 	got := w.get("/", "Authorization: Bearer a.b.c")
@@ -262,7 +265,7 @@ func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
 	}
 	w.is("a key", w.get("/", "Authorization: Bearer "+annsKey), 200, "key:ann")
 	w.is("a wrong key", w.get("/", "Authorization: Bearer "+bobsKey), 401, "")
-	i := newIssuer(t, listen(t, address))
+	i.away.Store(false)
 	w.is("a token when the issuer is there", w.bearer(i.token(nil)), 200, "jwt:")
 }
 
@@ -274,8 +277,12 @@ func TestATokenThatTheIssuerHasNoAnswerForGets503AndIsTakenLater(t *testing.T) {
 	i.broken.Store(true)
 	i.rotate("second")
 	second := i.token(nil)
-	time.Sleep(2 * time.Millisecond) // the time in which the world asks once
-	w.is("a token of a new key", w.get("/", "Authorization: Bearer "+second), 503, "#unavailable")
+	eventually.Succeeds(t, func() error { // when the time in which the world asks once is over
+		if got := w.get("/", "Authorization: Bearer "+second); got.status != 503 || !strings.Contains(got.body, "#unavailable") {
+			return fmt.Errorf("a token of a new key: got %d %s, want 503", got.status, got.body)
+		}
+		return nil
+	})
 	w.is("a token of the known key", w.get("/", "Authorization: Bearer "+first), 200, "")
 	i.broken.Store(false)
 	w.is("the token, when the issuer answers", w.bearer(second), 200, "")
@@ -307,18 +314,23 @@ func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
 func TestTokensDoNotMakeTheServerFloodAnIssuerThatFails(t *testing.T) {
 	i := newIssuer(t, listen(t, "127.0.0.1:0"))
 	i.broken.Store(true)
-	w := newWorldOf(t, withIssuer(i.url), "", time.Hour)
+	var later atomic.Int64
 	begin := time.Now()
+	w := newWorldBy(t, withIssuer(i.url), "", access.Options{Refresh: time.Hour, Now: func() time.Time { return begin.Add(time.Duration(later.Load())) }})
 	for range 200 {
 		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
 	}
 	for i.asked.Load() == 0 { // its metadata may come late
 		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
 	}
-	if n, most := i.asked.Load(), 1+int64(time.Since(begin)/time.Second); n > most {
-		t.Errorf("the issuer was asked for its keys %d times in %s, want at most %d", n, time.Since(begin), most)
+	for range 200 {
+		w.is("a token", w.get("/", "Authorization: Bearer "+i.token(nil)), 503, "#unavailable")
+	}
+	if n := i.asked.Load(); n != 1 {
+		t.Errorf("the issuer was asked for its keys %d times within a second, want 1", n)
 	}
 	i.broken.Store(false)
+	later.Store(int64(time.Second))
 	w.is("a token, when the issuer answers", w.bearer(i.token(nil)), 200, "jwt:")
 }
 
@@ -328,9 +340,14 @@ func TestAKeyThatTheIssuerHasRemovedIsNotTakenForever(t *testing.T) {
 	first := i.token(nil)
 	w.is("the key", w.bearer(first), 200, "")
 	i.broken.Store(true)
-	for asked := i.asked.Load(); i.asked.Load() < asked+3; time.Sleep(time.Millisecond) {
+	before := i.asked.Load()
+	eventually.Succeeds(t, func() error {
 		w.is("the key, while the issuer returns none", w.get("/", "Authorization: Bearer "+first), 200, "")
-	}
+		if n := i.asked.Load() - before; n < 3 {
+			return fmt.Errorf("the issuer was asked for its keys %d times, want 3", n)
+		}
+		return nil
+	})
 	i.rotate("second") // and no token of the second key comes
 	i.broken.Store(false)
 	w.becomes("the key, removed", first, 401)
@@ -352,9 +369,10 @@ func TestKeysOfAnIssuerAreNotReadFromAnotherMachineWithoutEncryption(t *testing.
 
 func await(t *testing.T, want string, get func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(get(), want); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("within a minute there is no %q in:\n%s", want, get())
+	eventually.Succeeds(t, func() error {
+		if text := get(); !strings.Contains(text, want) {
+			return fmt.Errorf("there is no %q in:\n%s", want, text)
 		}
-	}
+		return nil
+	})
 }

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -24,14 +26,19 @@ import (
 // A contract checks answers against the OpenAPI document.
 type contract struct{ doc *openapi3.T }
 
+// document is the OpenAPI document, read and validated once.
+var document = sync.OnceValues(func() (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPI())
+	if err == nil {
+		err = doc.Validate(context.Background())
+	}
+	return doc, err
+})
+
 func newContract(t *testing.T) *contract {
 	t.Helper()
-	loader := openapi3.NewLoader()
-	doc, err := loader.LoadFromData(api.OpenAPI())
+	doc, err := document()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return &contract{doc}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/internal/front/api"
@@ -275,24 +276,26 @@ func (late) EnqueueAll(ctx context.Context, messages []record.Message) []error {
 }
 
 func TestAMessageIsNotAcceptedIfTheRequestsTimeEndsBeforeItIsOnTheQueue(t *testing.T) {
-	w := newWorld(t, func(w *world, o *api.Options) { o.Queue = late{w.queue} })
-	for _, c := range [][]string{
-		{"POST", orders, "Idempotency-Key", "a"},
-		{"POST", orders, "Idempotency-Key", "b", "Prefer", "wait=1"},
-		{"POST", chat, "Once-Source", "alice", "Once-Sequence", "1"},
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		r := httptest.NewRequestWithContext(ctx, c[0], c[1], http.NoBody)
-		for i := 2; i < len(c); i += 2 {
-			r.Header.Set(c[i], c[i+1])
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, inMemory, func(w *world, o *api.Options) { o.Queue = late{w.queue} })
+		for _, c := range [][]string{
+			{"POST", orders, "Idempotency-Key", "a"},
+			{"POST", orders, "Idempotency-Key", "b", "Prefer", "wait=1"},
+			{"POST", chat, "Once-Source", "alice", "Once-Sequence", "1"},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r := httptest.NewRequestWithContext(ctx, c[0], c[1], http.NoBody)
+			for i := 2; i < len(c); i += 2 {
+				r.Header.Set(c[i], c[i+1])
+			}
+			answer := httptest.NewRecorder()
+			w.server.Config.Handler.ServeHTTP(answer, r)
+			if answer.Code != http.StatusServiceUnavailable {
+				t.Errorf("%v: %d %s, want 503: the message is not on the queue", c, answer.Code, answer.Body)
+			}
 		}
-		answer := httptest.NewRecorder()
-		w.server.Config.Handler.ServeHTTP(answer, r)
-		if answer.Code != http.StatusServiceUnavailable {
-			t.Errorf("%v: %d %s, want 503: the message is not on the queue", c, answer.Code, answer.Body)
-		}
-	}
+	})
 }
 
 func TestALeasedMessageIsAConflictWithATime(t *testing.T) {

@@ -3,9 +3,9 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/internal/front/api"
@@ -73,25 +73,25 @@ func TestTheFormatIsTheOneThatAcceptPrefers(t *testing.T) {
 }
 
 func TestAReaderThatDoesNotReadStopsNobodyAndIsCutOff(t *testing.T) {
-	w := newWorld(t, func(_ *world, o *api.Options) { o.SlowestEvents = time.Second })
-	conn, err := net.Dial("tcp", strings.TrimPrefix(w.server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n", room); err != nil {
-		t.Fatal(err)
-	}
-	w.followed(1)
-	body := strings.Repeat("x", record.SmallBody)
-	for i := range 60 { // more than the buffers of both ends hold
-		if got := w.send("POST", toRoom, body, fmt.Sprintf("Idempotency-Key: %d", i), inLobby); got.status != 202 {
-			t.Fatal(got)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, inMemory)
+		events := w.follow("")
+		if _, err := events.block(); err != nil { // its position, and then it reads no more
+			t.Fatal(err)
 		}
-		w.settled()
-	}
-	if got := w.page("?after=" + w.before(60)); got.String() != "60:59" {
-		t.Errorf("another reader: %+v", got)
-	}
-	w.followed(0)
+		for id := range 60 {
+			w.say(fmt.Sprint(id))
+		}
+		if got := w.page("?after=" + w.before(60)); got.String() != "60:59" {
+			t.Errorf("another reader: %+v", got)
+		}
+		if n := w.hub.Followers(); n != 1 {
+			t.Errorf("%d readers, want the one that does not read", n)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if n := w.hub.Followers(); n != 0 {
+			t.Errorf("%d readers when the time for a write is over", n)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -163,7 +164,10 @@ func TestTheLogHasNoContentOfACaller(t *testing.T) {
 
 func TestHeadersAreLimited(t *testing.T) {
 	w := newWorld(t)
-	addr := impatient(t, w)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = api.Server("", w.server.Config.Handler)
+	server.Start()
+	t.Cleanup(server.Close)
 	post := "POST " + orders + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\nIdempotency-Key: a\r\n"
 	many := strings.Repeat("X-A: "+strings.Repeat("a", 100)+"\r\n", 1000)
 	for name, c := range map[string]struct{ text, answer string }{
@@ -174,7 +178,7 @@ func TestHeadersAreLimited(t *testing.T) {
 		"a large id":                   {"GET " + orders + "/" + strings.Repeat("a", 1000) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := raw(t, addr, c.text)
+			conn := raw(t, to(server), c.text)
 			got := make([]byte, len(c.answer))
 			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.answer {
 				t.Errorf("got %q, %v", got, err)

@@ -2,27 +2,40 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
-// raw opens a connection to a server with short limits, and writes text.
-func raw(t *testing.T, addr, text string) net.Conn {
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// to returns what connects to a server.
+func to(server *httptest.Server) dialer {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+}
+
+// raw opens a connection to a server, and writes text.
+func raw(t *testing.T, dial dialer, text string) net.Conn {
 	t.Helper()
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	conn, err := dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -31,27 +44,21 @@ func raw(t *testing.T, addr, text string) net.Conn {
 	return conn
 }
 
-// impatience is the limit for a request's header. The body has twice as long.
-const impatience = 800 * time.Millisecond
+// patience is how long a server waits for a small body.
+const patience = 30 * time.Second
 
-// impatient serves a world with short limits.
-func impatient(t *testing.T, w *world) string {
+// limited serves a world with the limits of the program, in memory and in virtual time.
+func limited(t *testing.T, w *world) dialer {
 	t.Helper()
-	server := api.Server("", w.server.Config.Handler)
-	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = impatience, 2*impatience, impatience
-	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, listener := api.Server("", w.server.Config.Handler), memnet.Listen()
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return listener.Addr().String()
+	return listener.Dial
 }
 
 func TestTheServerHasALimitForEverythingACallerCanDelay(t *testing.T) {
 	s := api.Server("127.0.0.1:0", http.NotFoundHandler())
-	if s.ReadHeaderTimeout != 10*time.Second || s.ReadTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
+	if s.ReadHeaderTimeout != 10*time.Second || s.ReadTimeout != patience || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 		t.Errorf("got %+v", s)
 	}
 	if s.WriteTimeout < s.ReadTimeout+api.MaxWait {
@@ -60,73 +67,81 @@ func TestTheServerHasALimitForEverythingACallerCanDelay(t *testing.T) {
 }
 
 func TestASlowCallerIsCutOff(t *testing.T) {
-	w := newWorld(t)
-	addr := impatient(t, w)
 	post := "POST " + orders + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: slow\r\n"
 	batch := "POST " + ordersBatch + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
-	for _, c := range []struct{ name, text, answer string }{
-		{"nothing", "", ""},
-		{"half a header", post, ""},
-		{"half a body", post + "Content-Length: 10\r\n\r\nhalf", "HTTP/1.1 408 "},
-		{"half a chunk", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "HTTP/1.1 408 "},
-		{"half a batch", batch + "Content-Length: 40\r\n\r\n{\"key\":\"slow\"}\n", "HTTP/1.1 408 "},
-		{"half a batch in chunks", batch + "Transfer-Encoding: chunked\r\n\r\nf\r\n{\"key\":\"slow\"}\n\r\n", "HTTP/1.1 408 "},
-		{"an idle connection", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
+	for _, c := range []struct {
+		name, text, answer string
+		after              time.Duration
+	}{
+		{"nothing", "", "", 10 * time.Second},
+		{"half a header", post, "", 10 * time.Second},
+		{"half a body", post + "Content-Length: 10\r\n\r\nhalf", "HTTP/1.1 408 ", patience},
+		{"half a chunk", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "HTTP/1.1 408 ", patience},
+		{"half a batch", batch + "Content-Length: 40\r\n\r\n{\"key\":\"slow\"}\n", "HTTP/1.1 408 ", patience},
+		{"half a batch in chunks", batch + "Transfer-Encoding: chunked\r\n\r\nf\r\n{\"key\":\"slow\"}\n\r\n", "HTTP/1.1 408 ", patience},
+		{"an idle connection", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", 2 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			start := time.Now()
-			got, err := io.ReadAll(raw(t, addr, c.text))
-			if err != nil {
-				t.Fatalf("still open after %v: %v", time.Since(start), err)
-			}
-			if !strings.HasPrefix(string(got), c.answer) || c.answer == "" && len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 4") {
-				t.Errorf("got %q", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, inMemory)
+				start := time.Now()
+				got, err := io.ReadAll(raw(t, limited(t, w), c.text))
+				if took := time.Since(start); err != nil || took < c.after || took > c.after+time.Second {
+					t.Errorf("open for %v, want %v: %v", took, c.after, err)
+				}
+				if !strings.HasPrefix(string(got), c.answer) || c.answer == "" && len(got) > 0 && !strings.HasPrefix(string(got), "HTTP/1.1 4") {
+					t.Errorf("got %q", got)
+				}
+				if n := w.queue.taken.Load(); n != 0 {
+					t.Errorf("%d messages that never came whole were enqueued", n)
+				}
+			})
 		})
 	}
-	t.Cleanup(func() {
-		if n := w.queue.taken.Load(); n != 0 {
-			t.Errorf("%d messages that never came whole were enqueued", n)
-		}
-	})
 }
 
 func TestALargeBodyMayTakeLongerAsLongAsItKeepsComing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	addr := impatient(t, w)
-	const size = 200 << 10
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nIdempotency-Key: ", orders, size)
+	const size = 400 << 10
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nIdempotency-Key: a\r\n\r\n", orders, size)
 	for name, c := range map[string]struct {
-		first  int  // bytes, before a pause
-		rest   bool // whether the rest comes after it
+		parts  []int // bytes, 9 seconds apart
 		answer string
+		after  time.Duration // at which it comes
 	}{
-		"comes":       {size - 10, true, "HTTP/1.1 202 "},
-		"stops early": {40 << 10, false, "HTTP/1.1 408 "},
-		"stops late":  {size - 10, false, "HTTP/1.1 408 "},
+		"comes":              {[]int{size - 10, 0, 0, 10}, "HTTP/1.1 202 ", 27 * time.Second},
+		"comes slowly":       {[]int{1, 1, 1, 200 << 10, size - 200<<10 - 3}, "HTTP/1.1 202 ", 36 * time.Second},
+		"stops early":        {[]int{40 << 10}, "HTTP/1.1 408 ", patience},
+		"stops late":         {[]int{size - 10}, "HTTP/1.1 408 ", patience},
+		"stops very late":    {[]int{1, 1, 1, 200 << 10}, "HTTP/1.1 408 ", 37 * time.Second},
+		"comes byte by byte": {[]int{1, 1, 1}, "HTTP/1.1 408 ", patience},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conn := raw(t, addr, head+strings.ReplaceAll(name, " ", "-")+"\r\n\r\n"+strings.Repeat("x", c.first))
-			if c.rest {
-				time.Sleep(3 * impatience) // the limit of a small body is twice impatience
-				if _, err := io.WriteString(conn, strings.Repeat("x", size-c.first)); err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				w, start := newWorld(t, inMemory), time.Now()
+				conn := raw(t, limited(t, w), head)
+				for i, n := range c.parts {
+					if i > 0 {
+						time.Sleep(9 * time.Second)
+					}
+					if _, err := io.WriteString(conn, strings.Repeat("x", n)); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			got, err := io.ReadAll(conn)
-			if err != nil || !strings.HasPrefix(string(got), c.answer) {
-				t.Errorf("got %.200q, %v, want %s", got, err, c.answer)
-			}
+				got, err := io.ReadAll(conn)
+				if err != nil || !strings.HasPrefix(string(got), c.answer) {
+					t.Errorf("got %.200q, %v, want %s", got, err, c.answer)
+				}
+				if took := time.Since(start); took < c.after || took > c.after+time.Second {
+					t.Errorf("answered after %v, want %v", took, c.after)
+				}
+			})
 		})
 	}
 }
 
 func TestABodyThatEndsEarlyIsNotEnqueued(t *testing.T) {
 	w := newWorld(t)
-	conn := raw(t, w.server.Listener.Addr().String(), "POST "+orders+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nContent-Length: 10\r\n\r\nhalf")
+	conn := raw(t, to(w.server), "POST "+orders+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nContent-Length: 10\r\n\r\nhalf")
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,23 +155,25 @@ func TestABodyThatEndsEarlyIsNotEnqueued(t *testing.T) {
 }
 
 func TestAWaitingCallerOutlivesTheReadTimeout(t *testing.T) {
-	w := newWorld(t)
-	w.queue.set(func(q *ingress) { q.paused = true })
-	conn := raw(t, impatient(t, w), "POST "+orders+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nPrefer: wait=2\r\nContent-Length: 0\r\n\r\n")
-	start := time.Now()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusAccepted || time.Since(start) < 2*impatience {
-		t.Errorf("got %d after %v", answer.StatusCode, time.Since(start))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, inMemory)
+		w.queue.set(func(q *ingress) { q.paused = true })
+		conn := raw(t, limited(t, w), "POST "+orders+" HTTP/1.1\r\nHost: x\r\nIdempotency-Key: a\r\nPrefer: wait=60\r\nContent-Length: 0\r\n\r\n")
+		start := time.Now()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if took := time.Since(start); answer.StatusCode != http.StatusAccepted || took != time.Minute {
+			t.Errorf("got %d after %v", answer.StatusCode, took)
+		}
+	})
 }
 
 func TestSmuggledRequestsAreRefused(t *testing.T) {
 	w := newWorld(t)
-	addr := w.server.Listener.Addr().String()
+	addr := to(w.server)
 	post := "POST " + orders + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
 	next := post + "Idempotency-Key: next\r\nContent-Length: 0\r\n\r\n"
 	for _, c := range []struct {
@@ -202,7 +219,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	for i := range 10 {
 		fmt.Fprintf(&text, "POST %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: p%d\r\nContent-Length: 5\r\n\r\nhello", orders, i)
 	}
-	reader := bufio.NewReader(raw(t, w.server.Listener.Addr().String(), text.String()))
+	reader := bufio.NewReader(raw(t, to(w.server), text.String()))
 	for i := range 10 {
 		answer, err := http.ReadResponse(reader, nil)
 		if err != nil {

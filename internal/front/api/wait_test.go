@@ -179,7 +179,7 @@ type looks struct {
 }
 
 func (l *looks) Status(context.Context, record.Message) (admission.State, error) {
-	l.at = append(l.at, time.Since(l.start))
+	l.at = append(l.at, time.Since(l.start)) // virtual time: the tests of Poll run in bubbles
 	next := l.states[0]
 	if len(l.states) > 1 {
 		l.states = l.states[1:]

@@ -19,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 // A world is the HTTP API with the real engine behind it, on a real listener. Its queue processes
@@ -33,7 +34,12 @@ type world struct {
 	log    *concurrent.Buffer
 	runs   atomic.Int64
 	hub    follow.Hub
+
+	inMemory bool // the listener is not that of a real network
 }
+
+// inMemory is a change for tests with virtual time.
+func inMemory(w *world, _ *api.Options) { w.inMemory = true }
 
 // newWorld starts a world; change may set options and may wrap the engine.
 func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
@@ -56,7 +62,11 @@ func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 	for _, c := range change {
 		c(w, &options)
 	}
-	w.server = httptest.NewServer(api.New(options))
+	if w.inMemory {
+		w.server = memnet.Serve(&http.Server{Handler: api.New(options)})
+	} else {
+		w.server = httptest.NewServer(api.New(options))
+	}
 	t.Cleanup(w.server.Close)
 	t.Cleanup(w.queue.working.Wait)
 	return w

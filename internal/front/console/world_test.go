@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // hostile is markup, terminal escapes and a text that is shown from right to left.
@@ -51,6 +53,11 @@ type world struct {
 
 func newWorld(t testing.TB, console embedded.Console) *world {
 	t.Helper()
+	return newWorldAt(t, console, time.Now)
+}
+
+func newWorldAt(t testing.TB, console embedded.Console, now func() time.Time) *world {
+	t.Helper()
 	dir := t.TempDir()
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "field x missing", http.StatusBadRequest) }))
 	t.Cleanup(hook.Close)
@@ -59,7 +66,7 @@ func newWorld(t testing.TB, console embedded.Console) *world {
 		t.Fatal(err)
 	}
 	ready := make(chan bool, 1)
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Console: console, AllowHosts: []string{"shop.example"}, Ready: func(string) { ready <- true }})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Console: console, AllowHosts: []string{"shop.example"}, Now: now, Ready: func(string) { ready <- true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,19 +192,16 @@ func (w *world) shows(a answer, texts ...string) {
 }
 
 // until repeats a page until it shows a text: the system works on its own.
-func (w *world) until(text, path string, pairs ...string) answer {
+func (w *world) until(text, path string, pairs ...string) (a answer) {
 	w.Helper()
-	end := time.Now().Add(time.Minute)
-	for {
-		a := w.load(path, pairs...)
-		if strings.Contains(strings.Join(strings.Fields(a.text), " "), text) {
-			return a
+	eventually.Succeeds(w, func() error {
+		a = w.load(path, pairs...)
+		if !strings.Contains(strings.Join(strings.Fields(a.text), " "), text) {
+			return fmt.Errorf("the page does not show %q:\n%s", text, a.text)
 		}
-		if time.Now().After(end) {
-			w.Fatalf("the page does not show %q within a minute:\n%s", text, a.text)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return nil
+	})
+	return a
 }
 
 // token returns the token in the forms of a page.
@@ -211,32 +215,38 @@ func (w *world) token() string {
 }
 
 // letters returns the dead letters, when there are n.
-func (w *world) letters(n int) []admin.DeadLetter {
+func (w *world) letters(n int) (list []admin.DeadLetter) {
 	w.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		list, err := w.system.DeadLetters(w.Context(), admin.DeadLettersOptions{Limit: n + 1})
-		if err != nil {
-			w.Fatal(err)
+	eventually.Succeeds(w, func() (err error) {
+		list, err = w.system.DeadLetters(w.Context(), admin.DeadLettersOptions{Limit: n + 1})
+		if err == nil && len(list) != n {
+			err = fmt.Errorf("%d dead letters, want %d: %+v", len(list), n, list)
 		}
-		if len(list) == n {
-			return list
-		}
-		if time.Now().After(end) {
-			w.Fatalf("%d dead letters, want %d: %+v", len(list), n, list)
-		}
-	}
+		return err
+	})
+	return list
 }
 
 // events returns the events of a page, one text each, until stop is called.
 func (w *world) events(path string) (next func() string, stop func()) {
 	w.Helper()
-	ctx, cancel := context.WithCancel(w.Context())
-	r := w.request(http.MethodGet, "/console"+path, nil).WithContext(ctx)
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(r) //nolint:bodyclose // stop closes it
+	return eventsOf(w, w.server, path)
+}
+
+// eventsOf returns the events of a page of a server.
+func eventsOf(t testing.TB, server *httptest.Server, path string) (next func() string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/console"+path, http.NoBody)
 	if err != nil {
 		cancel()
-		w.Fatal(err)
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := server.Client().Do(r) //nolint:bodyclose // stop closes it
+	if err != nil {
+		cancel()
+		t.Fatal(err)
 	}
 	lines := bufio.NewReader(resp.Body)
 	return func() string {
