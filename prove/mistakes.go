@@ -55,7 +55,7 @@ func makeMistakes(ctx context.Context, o options) error {
 }
 
 // unchangedBound is about how many states of a scenario are visited without a mistake.
-const unchangedBound = 500
+const unchangedBound = 1500
 
 // makeEach makes mistakes, several concurrently, and checks the build without one, too.
 func makeEach(ctx context.Context, joint *mistakes.Joint, n int) (caught []mistakes.Catch, errs []error) {

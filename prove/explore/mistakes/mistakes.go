@@ -157,7 +157,7 @@ func (m Mistake) caught(ctx context.Context, run runner, results string) (Catch,
 
 // fails runs tests that have to fail.
 func (t *Test) fails(ctx context.Context, run runner) error {
-	out, err := run(ctx, t.Package, "-test.run", t.Run, "-test.timeout", "10m")
+	out, err := run(ctx, t.Package, "-test.run", t.Run, "-test.timeout", "10m", "-test.failfast")
 	switch {
 	case err == nil:
 		return ErrSurvived
