@@ -125,8 +125,8 @@ func harness(t *testing.T, options ...func(*sqs.Options)) queuetest.Harness {
 			var answer smithy.APIError
 			return !errors.As(err, &answer)
 		},
-		// units long enough for a busy machine
-		Unit: 5 * time.Second, Patience: time.Second, Parallel: true,
+		// long enough for an emulator that stands still for some seconds on a busy machine
+		Unit: 15 * time.Second, Patience: time.Second, Parallel: true,
 		// That case takes five minutes; the test below covers it without waiting.
 		NoDeduplication: true,
 		// as ElasticMQ has it
