@@ -262,7 +262,7 @@ func TestTooManyOperationsAreToldToComeLater(t *testing.T) {
 func TestAnOperationMayTakeLongerThanARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowAdmin{end: make(chan struct{})}
-		listener := memnet.Listen()
+		listener := new(memnet.Network).Listen()
 		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: admin.Guard(isOld, admin.Remote(slow)), ReadTimeout: time.Second, WriteTimeout: time.Second}} //nolint:gosec // the limits of the test
 		server.StartTLS()
 		defer server.Close()

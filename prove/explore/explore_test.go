@@ -44,6 +44,7 @@ func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
 				t.Errorf("%s, after %d steps:\n%s", r.Violation.Wrong, len(r.Violation.Trace), strings.Join(r.Violation.Trace, "\n"))
 				writeTrace(t, s.Name, r.Violation)
 			}
+			// real time: a figure of the log
 			t.Logf("%d states, %d steps, depth %d, %d ends, exhausted: %v, %v", r.States, r.Steps, r.Depth, r.Ends, r.Exhausted, time.Since(begin).Round(time.Millisecond))
 		})
 	}

@@ -50,7 +50,7 @@ const patience = 30 * time.Second
 // limited serves a world with the limits of the program, in memory and in virtual time.
 func limited(t *testing.T, w *world) dialer {
 	t.Helper()
-	server, listener := api.Server("", w.server.Config.Handler), memnet.Listen()
+	server, listener := api.Server("", w.server.Config.Handler), new(memnet.Network).Listen()
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Dial

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 		c(w, &options)
 	}
 	if w.inMemory {
-		w.server = memnet.Serve(&http.Server{Handler: api.New(options)})
+		w.server = new(memnet.Network).Serve(&http.Server{Handler: api.New(options)})
 	} else {
 		w.server = httptest.NewServer(api.New(options))
 	}

@@ -338,7 +338,7 @@ func TestAnOutputFileThatIsReplacedDuringABackupIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Now: func() time.Time {
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data(), Now: func() time.Time {
 		if replace.CompareAndSwap(true, false) { // by a new file, which is longer already
 			err := errors.Join(os.Rename(ledger, ledger+".1"), os.WriteFile(ledger, make([]byte, 1000), 0o600))
 			if err != nil {

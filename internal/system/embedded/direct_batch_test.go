@@ -8,11 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 // sendBatch sends messages and returns the keys of those that were replayed.
@@ -142,71 +144,75 @@ func TestTheRestOfABatchIsQueuedInItsOrder(t *testing.T) {
 // The handlers need 50 ms each, and the batch has time for forty.
 func TestABatchThatTakesTooLongIsFinishedFromTheQueue(t *testing.T) {
 	t.Parallel()
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(ctx context.Context, a *record.Attempt, m record.Message) error {
-		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(m.ID)})
-		select {
-		case <-time.After(50 * time.Millisecond): // the time that a handler takes
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(ctx context.Context, a *record.Attempt, m record.Message) error {
+			a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(m.ID)})
+			select {
+			case <-time.After(50 * time.Millisecond): // the time that a handler takes
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}})
+		defer r.stop()
+		var batch []client.Message
+		for i := range 60 {
+			batch = append(batch, client.Message{Stream: "orders", Key: fmt.Sprintf("%03d", i), Group: "g"})
 		}
-	}}})
-	defer r.stop()
-	var batch []client.Message
-	for i := range 60 {
-		batch = append(batch, client.Message{Stream: "orders", Key: fmt.Sprintf("%03d", i), Group: "g"})
-	}
-	r.sendBatch(t, batch)
-	if n := len(p.lines()); n == 60 {
-		t.Errorf("all %d lines when the results are there", n)
-	}
-	r.idle(t)
-	last, n := "", 0
-	for _, l := range p.lines() {
-		if l.Group != "g" {
-			continue
+		r.sendBatch(t, batch)
+		if n := len(p.lines()); n == 60 {
+			t.Errorf("all %d lines when the results are there", n)
 		}
-		text := fmt.Sprint(l.Body)
-		if n++; text <= last {
-			t.Errorf("%s after %s", text, last)
+		r.idle(t)
+		last, n := "", 0
+		for _, l := range p.lines() {
+			if l.Group != "g" {
+				continue
+			}
+			text := fmt.Sprint(l.Body)
+			if n++; text <= last {
+				t.Errorf("%s after %s", text, last)
+			}
+			last = text
 		}
-		last = text
-	}
-	if n != 60 {
-		t.Errorf("%d lines", n)
-	}
+		if n != 60 {
+			t.Errorf("%d lines", n)
+		}
+	})
 }
 
 func TestABatchWaitsForAnotherOneOfItsGroupsAndIsNotQueued(t *testing.T) {
 	t.Parallel()
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-	runs, goOn := make(chan string, 2), make(chan struct{})
-	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
-		runs <- m.ID
-		<-goOn
-		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(m.ID)})
-		return nil
-	}}})
-	defer r.stop()
-	answered := make(chan string, 2)
-	send := func(key string) {
-		r.sendBatch(t, []client.Message{{Stream: "orders", Key: key, Group: "g"}})
-		answered <- key
-	}
-	go send("first")
-	<-runs
-	go send("second")
-	select {
-	case key := <-answered:
-		t.Errorf("%s is answered while the first batch is processed", key)
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(goOn)
-	if got := <-answered + ", " + <-answered; r.queued(t) != 0 || len(runs) != 1 {
-		t.Errorf("%s are answered, %d messages are queued, and %d more have run", got, r.queued(t), len(runs))
-	}
-	if lines := p.lines(); len(lines) != 2 || fmt.Sprintf("%v %v", lines[0].Body, lines[1].Body) != "first second" {
-		t.Errorf("%+v", lines)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+		runs, goOn := make(chan string, 2), make(chan struct{})
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+			runs <- m.ID
+			<-goOn
+			a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(m.ID)})
+			return nil
+		}}})
+		defer r.stop()
+		answered := make(chan string, 2)
+		send := func(key string) {
+			r.sendBatch(t, []client.Message{{Stream: "orders", Key: key, Group: "g"}})
+			answered <- key
+		}
+		go send("first")
+		<-runs
+		go send("second")
+		select {
+		case key := <-answered:
+			t.Errorf("%s is answered while the first batch is processed", key)
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(goOn)
+		if got := <-answered + ", " + <-answered; r.queued(t) != 0 || len(runs) != 1 {
+			t.Errorf("%s are answered, %d messages are queued, and %d more have run", got, r.queued(t), len(runs))
+		}
+		if lines := p.lines(); len(lines) != 2 || fmt.Sprintf("%v %v", lines[0].Body, lines[1].Body) != "first second" {
+			t.Errorf("%+v", lines)
+		}
+	})
 }

@@ -8,11 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 // inFlight counts the messages of the ingress queues.
@@ -173,32 +175,34 @@ func TestAFailedDirectTryIsRepeatedFromTheQueueAfterThePause(t *testing.T) {
 // The handler ignores its context and ends after the message was put on the queue.
 func TestAMessageWhoseHandlerIsSlowIsOnTheQueueBeforeItsReceipt(t *testing.T) {
 	t.Parallel()
-	var runs atomic.Int64
-	late := make(chan struct{})
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger], retry: {first: 1ms}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
-		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte("sent")})
-		if runs.Add(1) == 1 {
-			<-late
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		late := make(chan struct{})
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {destinations: [ledger], retry: {first: 1ms}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
+			a.Send(record.Effect{To: []string{"ledger"}, Body: []byte("sent")})
+			if runs.Add(1) == 1 {
+				<-late
+			}
+			return nil
+		}}})
+		defer r.stop()
+		if receipt := r.send(t, client.Message{Stream: "orders", Key: "1", Group: "g"}); receipt.Status != "accepted" {
+			t.Errorf("%+v", receipt)
 		}
-		return nil
-	}}})
-	defer r.stop()
-	if receipt := r.send(t, client.Message{Stream: "orders", Key: "1", Group: "g"}); receipt.Status != "accepted" {
-		t.Errorf("%+v", receipt)
-	}
-	r.idle(t)
-	close(late)
-	if receipt := r.send(t, client.Message{Stream: "orders", Key: "2", Group: "g"}); receipt.Status != "accepted" {
-		t.Errorf("a message of a stream that was slow a moment ago: %+v", receipt)
-	}
-	r.idle(t)
-	if lines := p.lines(); len(lines) != 2 || lines[0].Number != 1 || lines[1].Number != 2 {
-		t.Errorf("%+v", lines)
-	}
-	if n := runs.Load(); n != 3 {
-		t.Errorf("%d runs", n)
-	}
+		r.idle(t)
+		close(late)
+		if receipt := r.send(t, client.Message{Stream: "orders", Key: "2", Group: "g"}); receipt.Status != "accepted" {
+			t.Errorf("a message of a stream that was slow a moment ago: %+v", receipt)
+		}
+		r.idle(t)
+		if lines := p.lines(); len(lines) != 2 || lines[0].Number != 1 || lines[1].Number != 2 {
+			t.Errorf("%+v", lines)
+		}
+		if n := runs.Load(); n != 3 {
+			t.Errorf("%d runs", n)
+		}
+	})
 }
 
 func TestARejectedDirectMessageIsADeadLetterAndItsCallerIsTold(t *testing.T) {

@@ -2,14 +2,15 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 func TestAnAcceptedMessageIsProcessedAfterARestart(t *testing.T) {
@@ -120,36 +123,39 @@ destinations:
 
 func TestAGapIsSkippedInTimeAndTheDestinationIsInformed(t *testing.T) {
 	t.Parallel()
-	p := &place{t: t, dir: t.TempDir(), config: `
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: `
 streams:
   chat: {admission: sequence, gap: {policy: skip, after: 1s}, destinations: [ledger]}
 destinations:
   ledger: {file: DIR/ledger.jsonl}
 `}
-	r := p.start()
-	defer r.stop()
-	for _, n := range []uint64{1, 4} {
-		r.send(t, client.Message{Stream: "chat", Source: "ann", Sequence: n, ContentType: "application/json", Body: fmt.Append(nil, n)})
-	}
-	r.idle(t)
-	r.send(t, client.Message{Stream: "chat", Source: "ann", Sequence: 2, ContentType: "application/json", Body: []byte(`2`)})
-	for end := time.Now().Add(30 * time.Second); r.idle(t).DeadLetters == 0; {
-		if time.Now().After(end) {
-			t.Fatal("the message of a skipped number is not in the dead-letter queue, half a minute after the gap's second was over")
+		r := p.start()
+		defer r.stop()
+		for _, n := range []uint64{1, 4} {
+			r.send(t, client.Message{Stream: "chat", Source: "ann", Sequence: n, ContentType: "application/json", Body: fmt.Append(nil, n)})
 		}
-	}
-	letters, err := r.DeadLetters(t.Context(), admin.DeadLettersOptions{})
-	if err != nil || letters[0].Reason != "skipped" || letters[0].Sequence != 2 {
-		t.Errorf("dead letters %+v, %v", letters, err)
-	}
-	var bodies []any
-	for _, l := range p.lines() {
-		bodies = append(bodies, l.Body)
-	}
-	gap := map[string]any{"source": "ann", "epoch": 0.0, "first": 2.0, "last": 3.0}
-	if d := cmp.Diff([]any{1.0, gap, 4.0}, bodies); d != "" {
-		t.Error(d)
-	}
+		r.idle(t)
+		r.send(t, client.Message{Stream: "chat", Source: "ann", Sequence: 2, ContentType: "application/json", Body: []byte(`2`)})
+		eventually.Succeeds(t, func() error { // when the gap's second is over
+			if r.idle(t).DeadLetters == 0 {
+				return errors.New("the message of a skipped number is not in the dead-letter queue")
+			}
+			return nil
+		})
+		letters, err := r.DeadLetters(t.Context(), admin.DeadLettersOptions{})
+		if err != nil || letters[0].Reason != "skipped" || letters[0].Sequence != 2 {
+			t.Errorf("dead letters %+v, %v", letters, err)
+		}
+		var bodies []any
+		for _, l := range p.lines() {
+			bodies = append(bodies, l.Body)
+		}
+		gap := map[string]any{"source": "ann", "epoch": 0.0, "first": 2.0, "last": 3.0}
+		if d := cmp.Diff([]any{1.0, gap, 4.0}, bodies); d != "" {
+			t.Error(d)
+		}
+	})
 }
 
 func TestAWebhookThatRecoversGetsEachEffectInOrder(t *testing.T) {
@@ -186,7 +192,7 @@ func TestASweepOfAStoppedFolderPublishesWhatIsPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data")})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -59,22 +60,22 @@ func (s sender) header(number int) (header []string, id string) {
 }
 
 // send sends a message until the answer is definite, and reports whether it was accepted.
-func (s sender) send(t *testing.T, r *running, number int) bool {
+func (s sender) send(t *testing.T, r *running, number int) (accepted bool) {
 	t.Helper()
 	header, _ := s.header(number)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		switch a := r.ask(t, "POST", s.stream+"/messages", "x", header...); {
+	eventually.Succeeds(t, func() error {
+		a := r.ask(t, "POST", s.stream+"/messages", "x", header...)
+		switch {
+		case a.status == http.StatusServiceUnavailable:
+			return fmt.Errorf("%s: no answer but 503", header)
 		case a.status == http.StatusAccepted:
-			return true
-		case a.status == http.StatusConflict && a.problem() == "ended":
-			return false
-		case a.status != http.StatusServiceUnavailable:
+			accepted = true
+		case a.status != http.StatusConflict || a.problem() != "ended":
 			t.Errorf("%s: %d %s", header, a.status, a.text)
-			return false
 		}
-	}
-	t.Errorf("%s: no answer but 503", header)
-	return false
+		return nil
+	})
+	return accepted
 }
 
 func TestAMessageIsBeforeTheEndOfItsStreamIfAndOnlyIfItWasAccepted(t *testing.T) {

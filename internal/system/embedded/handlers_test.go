@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // An asked is a request to a handler.
@@ -188,20 +189,19 @@ func TestWaitingMessagesShowTheErrorOfTheirHandler(t *testing.T) {
 	r := s.place(t).start()
 	defer r.stop()
 	r.send(t, number("a", 1))
-	end := time.After(time.Minute)
-	for last := ""; !strings.Contains(last, "not tried"); {
+	eventually.Succeeds(t, func() error {
+		last := ""
 		g, err := r.Group(t.Context(), "orders", "lamp")
 		if err == nil && len(g.Waiting) > 0 && g.Waiting[0].Error != "" {
 			if last = g.Waiting[0].Error; !strings.Contains(last, "404 Not Found: no such page") {
 				t.Fatalf("the error is %q, want the answer of the handler", last)
 			}
 		}
-		select {
-		case <-end:
-			t.Fatalf("the last error is %q, want that the handler is down, and why", last)
-		case <-time.After(5 * time.Millisecond):
+		if !strings.Contains(last, "not tried") {
+			return fmt.Errorf("the last error is %q, want that the handler is down, and why", last)
 		}
-	}
+		return nil
+	})
 }
 
 func TestARejectedMessageIsADeadLetterAndTheOthersGoOn(t *testing.T) {
@@ -297,7 +297,7 @@ func (p *place) open(t *testing.T) (*embedded.System, system.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data")})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +400,7 @@ func TestAStreamHasOneHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data")})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,14 +426,7 @@ func TestAHandlerInAnotherLanguageGetsTheTimerThatItHasSet(t *testing.T) {
 	r := p.start()
 	defer r.stop()
 	r.send(t, number("a", 1))
-	end := time.After(time.Minute)
-	for p.ledger() == "" {
-		select {
-		case <-end:
-			t.Fatal("the timer has not fired within a minute")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	p.awaitLines(t, 1)
 	if got := p.ledger(); got != "map[body:soon timer:remind]" {
 		t.Errorf("the ledger has %q, want the message of the timer", got)
 	}

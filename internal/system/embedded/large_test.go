@@ -36,7 +36,7 @@ func (r *running) sendSQS(t *testing.T, id, attribute string) {
 		t.Fatal(err)
 	}
 	request.Header.Set("X-Amz-Target", "AmazonSQS.SendMessage")
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.http.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func serve(t *testing.T, text string, change ...func(*embedded.Options, *served)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- system.Run(ctx) }()
-	s.running = &running{System: system, address: <-address}
+	s.running = &running{System: system, address: <-address, http: http.DefaultClient}
 	s.client, err = client.New("http://"+s.address, client.Options{Header: http.Header{"Authorization": {"Bearer " + annKey}}})
 	if err != nil {
 		t.Fatal(err)

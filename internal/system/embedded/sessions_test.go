@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 const pooled = "streams: {work: {admission: key, log: {retain: 1h}, pool: {partitions: 3, window: 4}}, numbers: {admission: sequence, pool: {partitions: 2}}, room: {log: {retain: 1h}}, plain: {}}\n"
@@ -66,7 +68,7 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Set(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.http.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,32 +230,34 @@ func TestTheDeadLetterOfASessionIsFoundAndRedrivenByTheKeyOfItsMessage(t *testin
 
 func TestADelayedEffectOfASessionIsSentOnceAtItsTimeAlsoAfterARestart(t *testing.T) {
 	t.Parallel()
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {work: {pool: {}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-	r := p.start()
-	r.work(t, 1)
-	const path = "work/sessions/ann"
-	f := r.open(t, path).Fence
-	r.entries(t, path, f, "&wait=5")
-	begin := time.Now()
-	for range 2 { // the second is a repetition
-		a := r.ask(t, "POST", path+"/commit", fmt.Sprintf(`{"fence":%d,"from":0,"to":1,"effects":[{"to":"ledger","group":"g","after":"2s","body":"later"},{"to":"ledger","group":"g","body":"now"}]}`, f))
-		if a.status != http.StatusOK {
-			t.Fatalf("the commit is answered %s, want 200", a.text)
+	synctest.Test(t, func(t *testing.T) {
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {work: {pool: {}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+		r := p.start()
+		r.work(t, 1)
+		const path = "work/sessions/ann"
+		f := r.open(t, path).Fence
+		r.entries(t, path, f, "&wait=5")
+		begin := time.Now()
+		for range 2 { // the second is a repetition
+			a := r.ask(t, "POST", path+"/commit", fmt.Sprintf(`{"fence":%d,"from":0,"to":1,"effects":[{"to":"ledger","group":"g","after":"2s","body":"later"},{"to":"ledger","group":"g","body":"now"}]}`, f))
+			if a.status != http.StatusOK {
+				t.Fatalf("the commit is answered %s, want 200", a.text)
+			}
 		}
-	}
-	if lines := p.awaitLines(t, 1); lines[0].Body != "now" {
-		t.Errorf("the first line is %+v, want the effect that is not delayed", lines[0])
-	}
-	r.idle(t)
-	r.stop()
-	r = p.start()
-	p.awaitLines(t, 2)
-	if took := time.Since(begin); took < 2*time.Second { // real time: two servers, and a lower bound only
-		t.Errorf("the delayed effect is there after %s, want after at least 2s", took)
-	}
-	r.idle(t)
-	r.stop()
-	if lines := p.lines(); len(lines) != 2 || lines[0].Number != 2 || lines[0].Body != "now" || lines[1].Number != 1 || lines[1].Body != "later" {
-		t.Errorf("the ledger has %+v, want now with the number 2 and then later with the number 1", lines)
-	}
+		if lines := p.awaitLines(t, 1); lines[0].Body != "now" {
+			t.Errorf("the first line is %+v, want the effect that is not delayed", lines[0])
+		}
+		r.idle(t)
+		r.stop()
+		r = p.start()
+		p.awaitLines(t, 2)
+		if took := time.Since(begin); took < 2*time.Second {
+			t.Errorf("the delayed effect is there after %s, want after at least 2s", took)
+		}
+		r.idle(t)
+		r.stop()
+		if lines := p.lines(); len(lines) != 2 || lines[0].Number != 2 || lines[0].Body != "now" || lines[1].Number != 1 || lines[1].Body != "later" {
+			t.Errorf("the ledger has %+v, want now with the number 2 and then later with the number 1", lines)
+		}
+	})
 }

@@ -36,7 +36,7 @@ func (r *running) postSQS(t *testing.T, queue, body string, fields map[string]an
 		t.Fatal(err)
 	}
 	request.Header.Set("X-Amz-Target", "AmazonSQS.SendMessage")
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.http.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

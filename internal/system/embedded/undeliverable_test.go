@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/testkit/eventually"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 const posting = `
@@ -34,6 +36,7 @@ destinations:
 // A receiver is a webhook receiver whose answers the test decides.
 type receiver struct {
 	url string
+	net *memnet.Network // nil for the real one
 
 	mu     sync.Mutex
 	answer func(body string, try int) int // a status
@@ -43,7 +46,19 @@ type receiver struct {
 
 func newReceiver(t *testing.T, answer func(body string, try int) int) *receiver {
 	t.Helper()
-	r := &receiver{answer: answer, tries: map[string]int{}}
+	return newReceiverIn(t, nil, answer)
+}
+
+// newReceiverIn returns a receiver in a network with virtual time.
+func newReceiverIn(t *testing.T, net *memnet.Network, answer func(body string, try int) int) *receiver {
+	t.Helper()
+	r := &receiver{net: net, answer: answer, tries: map[string]int{}}
+	if net != nil {
+		server := net.Serve(&http.Server{Handler: r}) //nolint:gosec // its clients are not slow
+		t.Cleanup(server.Close)
+		r.url = server.URL
+		return r
+	}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	r.url = server.URL
@@ -83,7 +98,7 @@ func (r *receiver) triesOf(body string) int {
 
 func (r *receiver) place(t *testing.T, long string) *place {
 	t.Helper()
-	return &place{t: t, dir: t.TempDir(), config: strings.NewReplacer("URL", r.url, "FOR", long).Replace(posting)}
+	return &place{t: t, dir: t.TempDir(), net: r.net, config: strings.NewReplacer("URL", r.url, "FOR", long).Replace(posting)}
 }
 
 // sendAll sends messages 1 to n to group g.
@@ -99,54 +114,57 @@ func (r *running) sendAll(t *testing.T, n int) (bodies []string) {
 
 func TestAReceiverThatFailsForAWhileGetsEveryEffectInOrder(t *testing.T) {
 	t.Parallel()
-	shop := newReceiver(t, func(_ string, try int) int {
-		return []int{500, 500, 404, 400, 503, 200}[min(try-1, 5)] // 4xx ends a Send, and 5xx does not
+	synctest.Test(t, func(t *testing.T) {
+		shop := newReceiverIn(t, &memnet.Network{}, func(_ string, try int) int {
+			return []int{500, 500, 404, 400, 503, 200}[min(try-1, 5)] // 4xx ends a Send, and 5xx does not
+		})
+		r := shop.place(t, "1h").start()
+		defer r.stop()
+		want := r.sendAll(t, 10)
+		if stats := r.idle(t); stats.DeadLetters != 0 {
+			t.Errorf("%d dead letters", stats.DeadLetters)
+		}
+		if d := cmp.Diff(want, shop.received()); d != "" {
+			t.Errorf("received (-want +got):\n%s", d)
+		}
 	})
-	r := shop.place(t, "1h").start()
-	defer r.stop()
-	want := r.sendAll(t, 10)
-	if stats := r.idle(t); stats.DeadLetters != 0 {
-		t.Errorf("%d dead letters", stats.DeadLetters)
-	}
-	if d := cmp.Diff(want, shop.received()); d != "" {
-		t.Errorf("received (-want +got):\n%s", d)
-	}
 }
 
 func TestAnEffectThatIsNeverTakenIsADeadLetterWithTheAnswerAndTheNextOnesAreDelivered(t *testing.T) {
 	t.Parallel()
-	shop := newReceiver(t, func(body string, _ int) int {
-		if body == "2" {
-			return 400
+	synctest.Test(t, func(t *testing.T) {
+		shop := newReceiverIn(t, &memnet.Network{}, func(body string, _ int) int {
+			if body == "2" {
+				return 400
+			}
+			return 200
+		})
+		r := shop.place(t, "2s").start()
+		defer r.stop()
+		begun := time.Now()
+		r.sendAll(t, 4)
+		stats := r.idle(t)
+		if took := time.Since(begun); stats.DeadLetters != 1 || took < time.Second || took > 3*time.Second { // commit times are whole seconds
+			t.Errorf("%d dead letters after %v", stats.DeadLetters, took)
 		}
-		return 200
+		if d := cmp.Diff([]string{"1", "3", "4"}, shop.received()); d != "" {
+			t.Errorf("received (-want +got):\n%s", d)
+		}
+		if n := shop.triesOf("2"); n < 2 || n > 200 {
+			t.Errorf("%d tries in 2 seconds, with pauses of at most 100 ms", n)
+		}
+		letters, err := r.DeadLetters(t.Context(), admin.DeadLettersOptions{Content: -1})
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("%+v, %v", letters, err)
+		}
+		l := letters[0]
+		if l.Reason != "undeliverable" || l.Detail != "400 Bad Request: field x missing" || l.ID != "orders/g/2" || l.Destination != "shop" {
+			t.Errorf("%+v", l)
+		}
+		if c := l.Content; c == nil || c.Headers["Trace"] != "t-2" || c.Bytes != 1 {
+			t.Errorf("content %+v", l.Content)
+		}
 	})
-	r := shop.place(t, "2s").start()
-	defer r.stop()
-	begun := time.Now()
-	r.sendAll(t, 4)
-	stats := r.idle(t)
-	// real time: a lower bound only. Commit times are whole seconds.
-	if took := time.Since(begun); stats.DeadLetters != 1 || took < time.Second {
-		t.Errorf("%d dead letters after %v", stats.DeadLetters, took)
-	}
-	if d := cmp.Diff([]string{"1", "3", "4"}, shop.received()); d != "" {
-		t.Errorf("received (-want +got):\n%s", d)
-	}
-	if n := shop.triesOf("2"); n < 2 || n > 200 {
-		t.Errorf("%d tries in 2 seconds, with pauses of at most 100 ms", n)
-	}
-	letters, err := r.DeadLetters(t.Context(), admin.DeadLettersOptions{Content: -1})
-	if err != nil || len(letters) != 1 {
-		t.Fatalf("%+v, %v", letters, err)
-	}
-	l := letters[0]
-	if l.Reason != "undeliverable" || l.Detail != "400 Bad Request: field x missing" || l.ID != "orders/g/2" || l.Destination != "shop" {
-		t.Errorf("%+v", l)
-	}
-	if c := l.Content; c == nil || c.Headers["Trace"] != "t-2" || c.Bytes != 1 {
-		t.Errorf("content %+v", l.Content)
-	}
 }
 
 func TestASkippedEffectIsADeadLetterAndTheNextOnesAreDeliveredWithTheSystemRunningOrStopped(t *testing.T) {
@@ -207,7 +225,7 @@ func (p *place) skipStopped(o admin.SkipOptions) (admin.SkipInfo, error) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Inspect: true})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data(), Inspect: true})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -243,12 +261,12 @@ destinations:
 	}
 	send("2")
 	send("3")
-	eventually.Succeeds(t, func() error {
+	eventually.Succeeds(t, func() error { // when it is committed
 		_, err := r.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g", Number: 2})
 		if err != nil && !strings.Contains(err.Error(), "not found") {
 			t.Fatal(err)
 		}
-		return err // it is not committed yet
+		return err
 	})
 	r.stop() // or it could begin a new file in between
 	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {

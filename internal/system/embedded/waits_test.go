@@ -20,12 +20,18 @@ import (
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // until polls the system until done is true: other goroutines work.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	awaitThat(t, what, done)
+	eventually.Succeeds(t, func() error {
+		if !done() {
+			return errors.New(what)
+		}
+		return nil
+	})
 }
 
 // inspected opens the data folder of a place for reading.
@@ -35,7 +41,7 @@ func (p *place) inspected(t *testing.T) *embedded.System {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Inspect: true})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: p.data(), Inspect: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func (p *Pipeline) open(name string, d config.Destination) (record.Sender, error
 }
 
 func (p *Pipeline) openWebhook(d config.Destination) (record.Sender, error) {
-	options := webhook.Options{Now: p.cfg.Now}
+	options := webhook.Options{Now: p.cfg.Now, Transport: p.cfg.Transport}
 	if d.Secret != "" {
 		options.Secret = p.cfg.Secret(d.Secret.Place())
 	}

@@ -8,10 +8,11 @@ import (
 )
 
 // Succeeds calls check until it returns nil. It fails the test with the last error if check has not
-// returned nil within two minutes, which only ends a hang.
+// returned nil within two minutes, which only ends a hang. The pauses grow, so that waiting for long
+// takes little of the processor.
 func Succeeds(t testing.TB, check func() error) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; {
+	for end, pause := time.Now().Add(2*time.Minute), time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
@@ -19,6 +20,6 @@ func Succeeds(t testing.TB, check func() error) {
 		if time.Now().After(end) {
 			t.Fatalf("not within two minutes: %v", err)
 		}
-		time.Sleep(2 * time.Millisecond) // real time: a poll
+		time.Sleep(pause) // real time: a poll
 	}
 }

@@ -102,6 +102,7 @@ func (g *guarded) check(t *testing.T) {
 		t.Fatalf("the tests fail with all conditions there: %s, %v", by, err)
 	}
 	c := counts{guarded: g}
+	// real time: the limit of a test that may never end is a multiple of its usual time
 	errs := g.removeEach(t, root, tests, len(found), max(10*time.Second, patience*time.Since(begun)), func(i int, by string) {
 		c.count(t, found[i].name, by)
 	})
@@ -190,7 +191,7 @@ func (g *guarded) killer(t *testing.T, root string, tests []string, limit time.D
 		if now, err := g.failed(t, root, tests, longest, 0); now != "" || err != nil {
 			return "", errors.Join(fmt.Errorf("the tests fail with all conditions there: %q", now), err)
 		}
-		enough := patience * time.Since(begun)
+		enough := patience * time.Since(begun) // real time: as above
 		if enough <= limit {
 			return by, nil
 		}

@@ -40,6 +40,7 @@ func TestEveryStateOfEveryScenarioOfSessionsIsRight(t *testing.T) {
 			if !r.Exhausted && r.States < s.Bound || r.Recoveries == 0 {
 				t.Errorf("%d states and %d recoveries are not all", r.States, r.Recoveries)
 			}
+			// real time: a figure of the log
 			t.Logf("%d states, %d steps, depth %d, %d recoveries, exhausted: %v, %v", r.States, r.Steps, r.Depth, r.Recoveries, r.Exhausted, time.Since(begin).Round(time.Millisecond))
 		})
 	}
