@@ -11,14 +11,13 @@ import (
 // returned nil within two minutes, which only ends a hang.
 func Succeeds(t testing.TB, check func() error) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
+	end, tick := time.After(2*time.Minute), time.NewTicker(2*time.Millisecond)
+	defer tick.Stop()
+	for err := check(); err != nil; err = check() {
+		select {
+		case <-tick.C:
+		case <-end:
 			t.Fatalf("not within two minutes: %v", err)
 		}
-		time.Sleep(2 * time.Millisecond) // real time: a poll
 	}
 }
