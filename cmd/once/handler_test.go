@@ -186,8 +186,9 @@ func TestHandlerTryEndsAtAnInterruptAndKillsTheProgram(t *testing.T) {
 			data, err := os.ReadFile("pid")
 			if err == nil {
 				text <- data
-			} else if ctx.Err() != nil { // the command has failed
-				return nil
+			}
+			if ctx.Err() != nil { // the command has failed
+				err = nil
 			}
 			return err
 		})
