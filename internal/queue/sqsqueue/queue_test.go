@@ -139,7 +139,7 @@ func harness(t *testing.T, options ...func(*sqs.Options)) queuetest.Harness {
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
-	case <-time.After(d): // real time: the clock of a queue behind a network can't be moved
+	case <-time.After(d): // the clock of a queue behind a network can't be moved
 	case <-t.Context().Done():
 	}
 }

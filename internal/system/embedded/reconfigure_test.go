@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
@@ -81,6 +80,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	const groups = 8
 	var sent [groups]int
 	var stop atomic.Bool
+	var accepted atomic.Int64
 	var senders sync.WaitGroup
 	for g := range groups {
 		senders.Go(func() {
@@ -95,6 +95,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 					return
 				}
 				sent[g]++
+				accepted.Add(1)
 			}
 		})
 	}
@@ -102,7 +103,13 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 		if changed, err := s.Reconfigure(t.Context(), parse(t, text(n))); err != nil || n > 1 && len(changed) == 0 {
 			t.Errorf("reload %d: changed %v, %v", n, changed, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		before := accepted.Load()
+		eventually.Succeeds(t, func() error {
+			if accepted.Load() == before && !t.Failed() {
+				return errors.New("no sender continues")
+			}
+			return nil
+		})
 	}
 	stop.Store(true)
 	senders.Wait()
