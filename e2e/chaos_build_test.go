@@ -99,7 +99,7 @@ var chaosFunctions = sync.OnceValues(func() (string, error) {
 	}
 	folder := filepath.Join(bin, "chaos-functions")
 	for _, name := range []string{"ingest", "process", "publish"} {
-		cmd := exec.Command("go", "build", "-overlay", list, "-tags", "lambda.norpc,grpcnotrace", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
+		cmd := exec.Command("go", "build", "-overlay", list, "-tags", "lambda.norpc", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
 		cmd.Dir = ".."
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build function %s: %w\n%s", name, err, out)

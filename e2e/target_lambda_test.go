@@ -29,7 +29,7 @@ const settleEvery = 500 * time.Millisecond
 var functionsFolder = sync.OnceValues(func() (string, error) {
 	folder := filepath.Join(bin, "functions")
 	for _, name := range []string{"ingest", "process", "publish"} {
-		cmd := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
+		cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
 		cmd.Dir = ".."
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build function %s: %w\n%s", name, err, out)
