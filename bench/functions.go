@@ -58,14 +58,13 @@ type bootstrap struct {
 type source struct{ name, folder, tags string }
 
 func sources() []source {
-	const tags = "lambda.norpc,grpcnotrace"
+	const tags = "lambda.norpc"
 	return []source{
 		{"floor: links the clients of DynamoDB and SQS", "linked", tags},
 		{"floor: does nothing", "hello", tags},
-		{"ingest", "../functions/ingest", tags + ",nootlp"},
-		{"process", "../functions/process", tags + ",nootlp"},
-		{"publish", "../functions/publish", tags + ",nootlp"},
-		{"process, with OpenTelemetry", "../functions/process", tags},
+		{"ingest", "../functions/ingest", tags},
+		{"process", "../functions/process", tags},
+		{"publish", "../functions/publish", tags},
 	}
 }
 

@@ -31,7 +31,7 @@ var functionsFolder = sync.OnceValues(func() (string, error) { return buildFunct
 // buildFunctions builds the functions, with further arguments, into a folder.
 func buildFunctions(folder string, args ...string) (string, error) {
 	for _, name := range []string{"ingest", "process", "publish"} {
-		args := append(slices.Clone(args), "-tags", "lambda.norpc,grpcnotrace", "./functions/"+name)
+		args := append(slices.Clone(args), "-tags", "lambda.norpc", "./functions/"+name)
 		if _, err := build(filepath.Join(folder, name, "bootstrap"), args...); err != nil {
 			return "", err
 		}

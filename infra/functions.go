@@ -122,7 +122,7 @@ func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Func
 // the caller removes after the CDK has copied it.
 func codeOf(f function, props *PipelineProps) (code awslambda.Code, folder string, err error) {
 	if props.Archives != nil {
-		return props.Archives.code(f.id, collects(props.Environment)), "", nil
+		return props.Archives.code(f.id), "", nil
 	}
 	if folder, err = stage(f.asset, props); err != nil {
 		return nil, "", err

@@ -5,9 +5,6 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -97,42 +94,13 @@ func TestABootstrapOfAnotherArchitectureIsAnError(t *testing.T) {
 	}
 	for built, fits := range map[Architecture]elf.Machine{ARM64: elf.EM_AARCH64, AMD64: elf.EM_X86_64} {
 		for _, machine := range []elf.Machine{elf.EM_AARCH64, elf.EM_X86_64} {
-			if err := bootstrap.Check(header(machine), string(built), false); (err == nil) != (machine == fits) {
+			if err := bootstrap.Check(header(machine), string(built)); (err == nil) != (machine == fits) {
 				t.Errorf("%s on %s: got %v", machine, built, err)
 			}
 		}
-		if err := bootstrap.Check(strings.NewReader("#!/bin/sh\n"), string(built), false); err != nil {
+		if err := bootstrap.Check(strings.NewReader("#!/bin/sh\n"), string(built)); err != nil {
 			t.Errorf("a script on %s: got %v", built, err)
 		}
-	}
-}
-
-func TestACollectorNeedsFunctionsThatAreBuiltWithOTLP(t *testing.T) {
-	for environment, want := range map[string]string{
-		"": "dist/process", "OTEL_SERVICE_NAME": "dist/process", "OTEL_EXPORTER_OTLP_ENDPOINT": "dist/otlp/process", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "dist/otlp/process",
-	} {
-		props := &PipelineProps{Assets: "dist", Environment: map[string]string{environment: "http://collector:4318"}}
-		if got := props.withDefaults().ProcessFunction; got != want {
-			t.Errorf("%s: %s, want %s", environment, got, want)
-		}
-	}
-	folder := t.TempDir()
-	source := filepath.Join(folder, "main.go")
-	write(t, source, "package main\n\nfunc main() {}\n")
-	for _, c := range []struct {
-		tags, endpoint string
-		fails          bool
-	}{{"nootlp", "http://collector:4318", true}, {"lambda.norpc,nootlp", "http://collector:4318", true}, {"lambda.norpc", "http://collector:4318", false}, {"nootlp", "", false}} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-tags", c.tags, "-o", filepath.Join(folder, "bootstrap"), source)
-		build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		staged, err := stage(folder, &PipelineProps{Architecture: ARM64, Environment: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.endpoint}})
-		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "nootlp") {
-			t.Errorf("%+v: %v", c, err)
-		}
-		_ = os.RemoveAll(staged)
 	}
 }
 

@@ -38,12 +38,8 @@ type Archives struct {
 }
 
 // code returns the archive of a function.
-func (a *Archives) code(name string, collector bool) awslambda.Code {
-	prefix := "once-"
-	if collector {
-		prefix = "once-otlp-"
-	}
-	key := awscdk.Fn_Join(jsii.String(""), &[]*string{a.Prefix, jsii.String(prefix + strings.ToLower(name) + "-"), a.Architecture, jsii.String(".zip")})
+func (a *Archives) code(name string) awslambda.Code {
+	key := awscdk.Fn_Join(jsii.String(""), &[]*string{a.Prefix, jsii.String("once-" + strings.ToLower(name) + "-"), a.Architecture, jsii.String(".zip")})
 	return awslambda.Code_FromBucket(a.Bucket, key, nil)
 }
 

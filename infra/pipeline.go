@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -33,9 +32,8 @@ type PipelineProps struct {
 	// Config is the text of once.yaml: streams and destinations. The functions get the permissions
 	// for its destinations.
 	Config string
-	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap,
-	// and with a folder otlp that has the same three for an Environment with a collector. The app
-	// defaults to ../dist.
+	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
+	// The app defaults to ../dist.
 	Assets string
 	// Archives are the functions in place of Assets, and have their configuration. Config is then
 	// what permissions, sources and retries follow from. Defaults to none.
@@ -157,30 +155,16 @@ func (p *PipelineProps) withDefaults() *PipelineProps {
 	orElse(&out.API.Auth, d.API.Auth)
 	orElse(&out.API.Rate, d.API.Rate)
 	orElse(&out.API.Burst, d.API.Burst)
-	assets := out.Assets
-	if collects(out.Environment) {
-		assets = filepath.Join(assets, "otlp")
-	}
-	orElse(&out.IngestFunction, filepath.Join(assets, "ingest"))
-	orElse(&out.ProcessFunction, filepath.Join(assets, "process"))
-	orElse(&out.PublishFunction, filepath.Join(assets, "publish"))
+	orElse(&out.IngestFunction, filepath.Join(out.Assets, "ingest"))
+	orElse(&out.ProcessFunction, filepath.Join(out.Assets, "process"))
+	orElse(&out.PublishFunction, filepath.Join(out.Assets, "publish"))
 	return &out
-}
-
-// collects reports whether variables of the functions name an OpenTelemetry collector.
-func collects(environment map[string]string) bool {
-	for name, value := range environment {
-		if strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "ENDPOINT") && value != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // checkDirect returns an error if the ingest function is to process messages, and the handlers are
 // in another program.
 func (p *PipelineProps) checkDirect(c *config.Config) error {
-	stock := (&PipelineProps{Assets: p.Assets, Environment: p.Environment}).withDefaults()
+	stock := (&PipelineProps{Assets: p.Assets}).withDefaults()
 	if p.ProcessFunction == stock.ProcessFunction || p.IngestFunction != stock.IngestFunction {
 		return nil
 	}

@@ -17,7 +17,7 @@ func stage(asset string, props *PipelineProps) (folder string, err error) {
 		return "", fmt.Errorf("open bootstrap, which `make lambdas` builds: %w", err)
 	}
 	defer in.Close()
-	if err := bootstrap.Check(in, string(props.Architecture), collects(props.Environment)); err != nil {
+	if err := bootstrap.Check(in, string(props.Architecture)); err != nil {
 		return "", fmt.Errorf("%s %w", from, err)
 	}
 	if folder, err = os.MkdirTemp("", "once-function-"); err != nil {

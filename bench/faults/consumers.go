@@ -137,7 +137,7 @@ func (b *builder) compile(ctx context.Context, module, source string) (string, e
 		return path, nil
 	}
 	path := filepath.Join(b.dir, strings.ReplaceAll(filepath.Join(module, source), "/", "-"))
-	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", path, source) //nolint:gosec // programs of this comparison
+	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, source) //nolint:gosec // programs of this comparison
 	command.Dir = filepath.Join(b.root, module)
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, text)

@@ -4,7 +4,7 @@
 // Built as a bootstrap, it replaces the process function that comes with once; docs/deploy.md shows
 // how to configure the deployment:
 //
-//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -C examples -tags lambda.norpc,grpcnotrace \
+//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -C examples -tags lambda.norpc \
 //		-o ../dist/orders/bootstrap ./lambda
 package main
 

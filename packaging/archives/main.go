@@ -53,38 +53,32 @@ func pack(from, to string, only ...string) error {
 		if len(only) > 0 && !slices.Contains(only, architecture.folder) {
 			continue
 		}
-		for _, kind := range []struct {
-			folder, prefix string
-			collector      bool
-		}{{"", "once-", false}, {"otlp", "once-otlp-", true}} {
-			for _, function := range []string{"ingest", "process", "publish"} {
-				program, err := read(filepath.Join(from, architecture.folder, kind.folder, function, "bootstrap"), architecture.folder, kind.collector)
-				if err != nil {
-					return err
-				}
-				archive, err := archiveOf(program)
-				if err != nil {
-					return err
-				}
-				name := kind.prefix + function + "-" + architecture.aws + ".zip"
-				if err := write(filepath.Join(to, name), archive); err != nil {
-					return err
-				}
-				fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archive), name)
+		for _, function := range []string{"ingest", "process", "publish"} {
+			program, err := read(filepath.Join(from, architecture.folder, function, "bootstrap"), architecture.folder)
+			if err != nil {
+				return err
 			}
+			archive, err := archiveOf(program)
+			if err != nil {
+				return err
+			}
+			name := "once-" + function + "-" + architecture.aws + ".zip"
+			if err := write(filepath.Join(to, name), archive); err != nil {
+				return err
+			}
+			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archive), name)
 		}
 	}
 	return write(filepath.Join(to, checksums), []byte(sums.String()))
 }
 
-// read returns a program. If it is built for another architecture, or can't report to a collector
-// although it should, read returns an error.
-func read(path, architecture string, collector bool) ([]byte, error) {
+// read returns a program. If it is built for another architecture, read returns an error.
+func read(path, architecture string) ([]byte, error) {
 	program, err := os.ReadFile(path) //nolint:gosec // the caller names it
 	if err != nil {
 		return nil, fmt.Errorf("read function: %w", err)
 	}
-	if err := bootstrap.Check(bytes.NewReader(program), architecture, collector); err != nil {
+	if err := bootstrap.Check(bytes.NewReader(program), architecture); err != nil {
 		return nil, fmt.Errorf("%s %w", path, err)
 	}
 	return program, nil

@@ -23,11 +23,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -47,9 +50,8 @@ const MaxResponse = 16 << 20
 type Service struct {
 	// ID is the SDK's name of the service, such as "Secrets Manager".
 	ID string
-	// Host is the first label of its endpoints, and its name in signatures, unless Signing is set.
-	Host    string
-	Signing string
+	// Host is the first label of its endpoints, and its name in signatures.
+	Host string
 	// Target is the prefix of operations in the JSON protocol, Version the version of the API in the
 	// query protocol.
 	Target, Version string
@@ -75,11 +77,12 @@ type Client struct {
 	service  Service
 	options  sqs.Options // Region, HTTPClient, Retryer and so on
 	endpoint *string     // of the settings
+	now      func() time.Time
 }
 
 // New returns a client with the settings of cfg. It makes no call.
 func New(cfg aws.Config, s Service) *Client {
-	return &Client{service: s, options: sqs.NewFromConfig(cfg).Options(), endpoint: endpointOf(cfg, s.ID)}
+	return &Client{service: s, options: sqs.NewFromConfig(cfg).Options(), endpoint: endpointOf(cfg, s.ID), now: time.Now}
 }
 
 // In returns a client for another region. The empty region means the client's own.
@@ -156,22 +159,16 @@ func (c *Client) addTo(stack *middleware.Stack, r *Request, address *url.URL) er
 	if c.options.AppID != "" {
 		agent.AddSDKAgentKey(awsmiddleware.ApplicationIdentifier, c.options.AppID)
 	}
-	signing := s.Signing
-	if signing == "" {
-		signing = s.Host
-	}
-	signer := v4.NewSignHTTPRequestMiddleware(v4.SignHTTPRequestMiddlewareOptions{CredentialsProvider: c.options.Credentials, Signer: v4.NewSigner()})
 	steps := []func(*middleware.Stack) error{
 		func(s *middleware.Stack) error {
-			return s.Initialize.Add(&awsmiddleware.RegisterServiceMetadata{ServiceID: c.service.ID, SigningName: signing, Region: c.options.Region, OperationName: r.Operation}, middleware.Before)
+			return s.Initialize.Add(&awsmiddleware.RegisterServiceMetadata{ServiceID: c.service.ID, Region: c.options.Region, OperationName: r.Operation}, middleware.Before)
 		},
 		func(s *middleware.Stack) error {
-			return s.Serialize.Add(serializer{r, address, c.options.Region}, middleware.After)
+			return s.Serialize.Add(serializer{r, address}, middleware.After)
 		},
 		awsmiddleware.AddClientRequestIDMiddleware,
-		smithyhttp.AddComputeContentLengthMiddleware,
 		func(s *middleware.Stack) error { return s.Build.Add(agent, middleware.After) },
-		func(s *middleware.Stack) error { return s.Finalize.Add(signer, middleware.After) },
+		func(s *middleware.Stack) error { return s.Finalize.Add(signer{c, r.Body}, middleware.After) },
 		func(s *middleware.Stack) error {
 			return retry.AddRetryMiddlewares(s, retry.AddRetryMiddlewaresOptions{Retryer: c.options.Retryer, LogRetryAttempts: c.options.ClientLogMode.IsRetries()})
 		},
@@ -179,8 +176,6 @@ func (c *Client) addTo(stack *middleware.Stack, r *Request, address *url.URL) er
 		awsmiddleware.AddRecordResponseTiming,
 		awsmiddleware.AddRequestIDRetrieverMiddleware,
 		awshttp.AddResponseErrorMiddleware,
-		smithyhttp.AddErrorCloseResponseBodyMiddleware,
-		smithyhttp.AddCloseResponseBodyMiddleware,
 	}
 	for _, add := range append(steps, c.options.APIOptions...) {
 		if err := add(stack); err != nil {
@@ -194,7 +189,6 @@ func (c *Client) addTo(stack *middleware.Stack, r *Request, address *url.URL) er
 type serializer struct {
 	request *Request
 	address *url.URL
-	region  string
 }
 
 // ID implements [middleware.SerializeMiddleware].
@@ -204,9 +198,7 @@ func (serializer) ID() string { return "OperationSerializer" }
 func (s serializer) HandleSerialize(ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler) (middleware.SerializeOutput, middleware.Metadata, error) {
 	r := in.Request.(*smithyhttp.Request)
 	r.Method, r.URL = s.request.Method, s.address
-	for name, values := range s.request.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, s.request.Header)
 	if s.request.Body != nil {
 		var err error
 		if r, err = r.SetStream(bytes.NewReader(s.request.Body)); err != nil {
@@ -214,9 +206,33 @@ func (s serializer) HandleSerialize(ctx context.Context, in middleware.Serialize
 		}
 	}
 	in.Request = r
-	sum := sha256.Sum256(s.request.Body)
-	ctx = v4.SetPayloadHash(awsmiddleware.SetSigningRegion(ctx, s.region), hex.EncodeToString(sum[:]))
 	return next.HandleSerialize(ctx, in)
+}
+
+// A signer signs each try of a request.
+type signer struct {
+	client *Client
+	body   []byte
+}
+
+// ID implements [middleware.FinalizeMiddleware]. Retries are placed before it.
+func (signer) ID() string { return "Signing" }
+
+// HandleFinalize implements [middleware.FinalizeMiddleware].
+func (s signer) HandleFinalize(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+	o := &s.client.options
+	if o.Credentials == nil {
+		return middleware.FinalizeOutput{}, middleware.Metadata{}, &v4.SigningError{Err: errors.New("there are no credentials of AWS")}
+	}
+	credentials, err := o.Credentials.Retrieve(ctx)
+	if err == nil {
+		sum := sha256.Sum256(s.body)
+		err = v4.NewSigner().SignHTTP(ctx, credentials, in.Request.(*smithyhttp.Request).Request, hex.EncodeToString(sum[:]), s.client.service.Host, o.Region, s.client.now())
+	}
+	if err != nil {
+		return middleware.FinalizeOutput{}, middleware.Metadata{}, &v4.SigningError{Err: fmt.Errorf("sign request: %w", err)}
+	}
+	return next.HandleFinalize(ctx, in)
 }
 
 // A deserializer reads the response.
@@ -235,6 +251,7 @@ func (deserializer) HandleDeserialize(ctx context.Context, in middleware.Deseria
 	if !ok {
 		return out, metadata, &smithy.DeserializationError{Err: fmt.Errorf("unknown transport type %T", out.RawResponse)}
 	}
+	defer r.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxResponse+1))
 	switch {
 	case err != nil:

@@ -161,7 +161,7 @@ func bootstrap(t *testing.T, function string) string {
 			return
 		}
 		for module, program := range map[string]string{"../../..": "./functions/...", "../../../examples": "./lambda"} {
-			c := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", built.dir, program)
+			c := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", built.dir, program)
 			c.Dir = module
 			if out, err := c.CombinedOutput(); err != nil {
 				built.err = fmt.Errorf("build functions: %w\n%s", err, out)

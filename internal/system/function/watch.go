@@ -10,6 +10,7 @@ import (
 
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
 
 // NewLog returns the log of a function: JSON on standard output, at the level that the function is
@@ -25,5 +26,5 @@ func newWatch(settings Settings, declared []system.Stream, log *slog.Logger) (*t
 		_, configured := settings.Config.Streams[name]
 		return configured || slices.ContainsFunc(declared, func(s system.Stream) bool { return s.Name == name })
 	}
-	return telemetry.Open(context.Background(), telemetry.Options{Collector: collector(), Service: lambdacontext.FunctionName, Output: os.Stdout, Known: known, Log: log})
+	return telemetry.Open(context.Background(), telemetry.Options{Collector: otlp.New, Service: lambdacontext.FunctionName, Output: os.Stdout, Known: known, Log: log})
 }

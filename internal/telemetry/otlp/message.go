@@ -90,7 +90,7 @@ func anyValue(v attribute.Value) (m message) {
 	case attribute.BOOL:
 		return varint(2, protowire.EncodeBool(v.AsBool()))
 	case attribute.INT64:
-		return varint(3, uint64(v.AsInt64()))
+		return varint(3, uint64(v.AsInt64())) //nolint:gosec // as protobuf encodes negative numbers
 	case attribute.FLOAT64:
 		return m.double(4, v.AsFloat64())
 	case attribute.BOOLSLICE:

@@ -66,8 +66,10 @@ func TestEachFieldOfASpanArrives(t *testing.T) {
 		Attributes: []attribute.KeyValue{
 			attribute.String("empty", ""), attribute.String("broken", "a\xffb"), attribute.Bool("false", false), attribute.Int("zero", 0), attribute.Int("negative", -5), attribute.Float64("float", 0.5),
 			attribute.BoolSlice("bools", []bool{true, false}), attribute.Int64Slice("ints", []int64{0, 7}), attribute.Float64Slice("floats", []float64{0, 1.5}), attribute.StringSlice("texts", []string{"x", ""}),
-			{Key: "bytes", Value: attribute.ByteSliceValue([]byte{0, 255})}, {Key: "list", Value: attribute.SliceValue(attribute.IntValue(1), attribute.StringValue("y"))},
-			{Key: "map", Value: attribute.MapValue(attribute.Int("n", 3))}, {Key: "nothing"},
+			{Key: "bytes", Value: attribute.ByteSliceValue([]byte{0, 255})},
+			{Key: "list", Value: attribute.SliceValue(attribute.IntValue(1), attribute.StringValue("y"))},
+			{Key: "map", Value: attribute.MapValue(attribute.Int("n", 3))},
+			{Key: "nothing"},
 		},
 		Events:            []sdktrace.Event{{Name: "e", Time: at, Attributes: []attribute.KeyValue{attribute.Int("i", 1)}, DroppedAttributeCount: 4}},
 		Links:             []sdktrace.Link{{SpanContext: remote, Attributes: []attribute.KeyValue{attribute.Int("l", 1)}, DroppedAttributeCount: 5}},

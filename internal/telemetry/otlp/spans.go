@@ -45,7 +45,8 @@ func encodeSpan(s sdktrace.ReadOnlySpan) message {
 	if parent := s.Parent().SpanID(); parent.IsValid() {
 		m = m.bytes(4, parent[:])
 	}
-	m = m.text(5, s.Name()).number(6, uint64(s.SpanKind())).time(7, s.StartTime()).time(8, s.EndTime())
+	kind := uint64(s.SpanKind()) //nolint:gosec // the numbers of OTLP
+	m = m.text(5, s.Name()).number(6, kind).time(7, s.StartTime()).time(8, s.EndTime())
 	m = m.attributes(9, s.Attributes()).count(10, s.DroppedAttributes())
 	for _, e := range s.Events() {
 		m = m.bytes(11, message(nil).time(1, e.Time).text(2, e.Name).attributes(3, e.Attributes).count(4, e.DroppedAttributeCount))

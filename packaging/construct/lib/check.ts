@@ -32,7 +32,6 @@ export function checkProps(props: PipelineProps): void {
   need([RemovalPolicy.RETAIN, RemovalPolicy.DESTROY].includes(removalPolicy), 'removalPolicy: is neither RETAIN nor DESTROY');
   need(!props.template || !props.api, 'api: the template has its API; make it with the options of its API, such as -c api=rest');
   need(!props.template || !props.emulator, 'emulator: make the template with the option -c emulator=true');
-  need(!collects(props.environment) || !!props.functions, 'environment: the archives of this package report to no collector; set functions to a folder of make archives');
   problems.push(...problemsOf(props.api ?? {}));
   if (problems.length > 0) {
     throw new Error(problems.join('\n'));
@@ -51,11 +50,6 @@ function problemsOf(api: ApiSettings): string[] {
     [(!jwt || !rest) && !!api.userPool, 'api.userPool: set auth to JWT, and kind to REST'],
   ];
   return problems.filter(([wrong]) => wrong).map(([, problem]) => problem);
-}
-
-/** Returns whether variables of the functions name an OpenTelemetry collector. */
-export function collects(environment: { [name: string]: string } = {}): boolean {
-  return Object.entries(environment).some(([name, value]) => /^OTEL_EXPORTER_OTLP_.*ENDPOINT$/.test(name) && value !== '');
 }
 
 /** The part of a configuration that this package reads. */

@@ -14,7 +14,7 @@ import * as assets from 'aws-cdk-lib/aws-s3-assets';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct, Dependable, IConstruct } from 'constructs';
 import { withFile } from './archive';
-import { checkConfig, checkProps, collects, outputName, seconds } from './check';
+import { checkConfig, checkProps, outputName, seconds } from './check';
 import { Roles } from './grants';
 import { Included, readTemplate } from './included';
 import { ApiAuth, ApiKind, PipelineProps } from './props';
@@ -187,12 +187,11 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
   /** Sets the code of the functions: archives, to which the configuration is added. */
   private addCode(config: string, props: PipelineProps): void {
     const folder = props.functions ?? path.join(PACKAGE, 'functions');
-    const prefix = collects(props.environment) ? 'once-otlp-' : 'once-';
     const architecture = (props.architecture ?? lambda.Architecture.ARM_64).name;
     const staging = fs.mkdtempSync(path.join(os.tmpdir(), 'once-functions-'));
     try {
       for (const name of FUNCTIONS) {
-        const archive = `${prefix}${name.toLowerCase()}-${architecture}.zip`;
+        const archive = `once-${name.toLowerCase()}-${architecture}.zip`;
         const staged = path.join(staging, archive);
         fs.writeFileSync(staged, archiveWith(path.join(folder, archive), config));
         const asset = new assets.Asset(this, `${name}Code`, { path: staged });

@@ -240,7 +240,6 @@ export interface PipelineProps {
 
   /**
    * Further variables of the functions. Everybody who may read a function's configuration sees them.
-   * Those that name an OpenTelemetry collector need archives that report to it: set `functions`.
    *
    * @default - none
    */

@@ -45,7 +45,6 @@ const bad = {
   'JWT without an issuer': [{ config, api: { auth: ApiAuth.JWT } }, /needs jwtIssuer/],
   'JWT without a user pool': [{ config, api: { auth: ApiAuth.JWT, kind: ApiKind.REST } }, /needs userPool/],
   'an issuer without JWT': [{ config, api: { jwtIssuer: 'https://id.example' } }, /set auth to JWT/],
-  'a collector with archives that have none': [{ config, environment: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:4318' } }, /set functions to a folder/],
   'a folder without archives': [{ config, functions: folder }, /functions: ENOENT.*make archives/],
   'sources without a template for them': [{ config: sources.config }, /no queue for ingress shop-orders, uploads.*make included/],
   'a template with other sources': [{ ...sources, config }, /has IngressShopOrdersQueue, IngressUploadsQueue/],
