@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
@@ -82,6 +81,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	var sent [groups]int
 	var stop atomic.Bool
 	var senders sync.WaitGroup
+	progress := make(chan struct{})
 	for g := range groups {
 		senders.Go(func() {
 			for n := 0; !stop.Load(); n++ {
@@ -95,6 +95,10 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 					return
 				}
 				sent[g]++
+				select {
+				case progress <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
@@ -102,7 +106,7 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 		if changed, err := s.Reconfigure(t.Context(), parse(t, text(n))); err != nil || n > 1 && len(changed) == 0 {
 			t.Errorf("reload %d: changed %v, %v", n, changed, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-progress
 	}
 	stop.Store(true)
 	senders.Wait()

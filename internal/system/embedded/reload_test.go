@@ -22,6 +22,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const reloadedShop = `
@@ -183,12 +184,14 @@ func TestAReloadChangesEachSettingOfTheServerForTheNextRequest(t *testing.T) {
 	}
 	withToken := func(audience, before, after string) probe {
 		header := "Authorization: Bearer " + token(audience)
-		return probe{"a token for " + audience, func() string {
-			got := kept.get(messages, header).status
-			for end := time.Now().Add(time.Minute); got == http.StatusServiceUnavailable && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				got = kept.get(messages, header).status // the issuer has not answered yet
-			}
-			return fmt.Sprint(got)
+		return probe{"a token for " + audience, func() (got string) {
+			eventually.Succeeds(t, func() error { // the issuer may not have answered yet
+				if got = fmt.Sprint(kept.get(messages, header).status); got == "503" {
+					return errors.New("the answer is 503")
+				}
+				return nil
+			})
+			return got
 		}, before, after}
 	}
 	operator := func(key, before, after string) probe {
