@@ -32,7 +32,7 @@ func TestRefusedRequestsAreCountedByTheirReason(t *testing.T) {
 	s.want("an unknown key", s.call("GET", groups, "", "X-Api-Key: nobody"), 401)
 	s.want("the console", s.call("GET", "/console", ""), 401)
 	other := *s
-	other.running = &running{System: s.System, address: operators[1]}
+	other.running = &running{System: s.System, address: operators[1], http: s.http}
 	s.want("the admin API", other.call("GET", "/admin/v1/stats", ""), 401)
 	s.want("the address of operators", other.call("GET", groups, ""), 401)
 	s.want("another stream", s.call("GET", groups, "", asBob), 403)

@@ -144,32 +144,34 @@ func TestDirectAndQueuedMessagesKeepTheOrderOfTheirGroup(t *testing.T) {
 
 func TestAFailedDirectTryIsRepeatedFromTheQueueAfterThePause(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var tries []int
-	var times []time.Time
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {retry: {first: 200ms}}}\n"}
-	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, _ *record.Attempt, m record.Message) error {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var tries []int
+		var times []time.Time
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {retry: {first: 1m}}}\n"}
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, _ *record.Attempt, m record.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			tries, times = append(tries, m.Try), append(times, time.Now())
+			if len(tries) == 1 {
+				panic("not yet")
+			}
+			return nil
+		}}})
+		defer r.stop()
+		if receipt := r.send(t, client.Message{Stream: "orders", Key: "1"}); receipt.Status != "accepted" {
+			t.Errorf("%+v", receipt)
+		}
+		if n := r.queued(t); n != 1 {
+			t.Errorf("%d messages on the queue when the receipt is there", n)
+		}
+		r.idle(t)
 		mu.Lock()
 		defer mu.Unlock()
-		tries, times = append(tries, m.Try), append(times, time.Now())
-		if len(tries) == 1 {
-			panic("not yet")
+		if len(tries) != 2 || tries[0] != 1 || tries[1] != 2 || times[1].Sub(times[0]) < 30*time.Second || times[1].Sub(times[0]) > 2*time.Minute {
+			t.Errorf("tries %v at %v", tries, times)
 		}
-		return nil
-	}}})
-	defer r.stop()
-	if receipt := r.send(t, client.Message{Stream: "orders", Key: "1"}); receipt.Status != "accepted" {
-		t.Errorf("%+v", receipt)
-	}
-	if n := r.queued(t); n != 1 {
-		t.Errorf("%d messages on the queue when the receipt is there", n)
-	}
-	r.idle(t)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(tries) != 2 || tries[0] != 1 || tries[1] != 2 || times[1].Sub(times[0]) < 100*time.Millisecond {
-		t.Errorf("tries %v at %v", tries, times)
-	}
+	})
 }
 
 // The handler ignores its context and ends after the message was put on the queue.

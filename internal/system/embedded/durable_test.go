@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -207,6 +209,7 @@ type slowBody struct {
 	io.Reader
 	begun chan struct{}
 	end   <-chan struct{}
+	pause func() // the duration of the request: Run must not return before
 }
 
 func (b slowBody) Read(p []byte) (int, error) {
@@ -215,37 +218,41 @@ func (b slowBody) Read(p []byte) (int, error) {
 	default:
 		close(b.begun)
 		<-b.end
-		// the duration of the request: Run must not return before
-		<-time.After(200 * time.Millisecond)
+		b.pause()
 	}
 	return b.Reader.Read(p)
 }
 
 func TestRunReturnsAfterTheRequestsInFlight(t *testing.T) {
-	_, s, _ := onDisk(t)
-	ctx, stop := context.WithCancel(t.Context())
-	done, ready := make(chan error, 1), make(chan struct{})
-	s.options.Ready = func(string) { close(ready) }
-	go func() { done <- s.Run(ctx) }()
-	<-ready
-	body := slowBody{strings.NewReader("a"), make(chan struct{}), s.draining}
-	var answered atomic.Bool
-	go func() {
-		r := httptest.NewRequest(http.MethodPost, "/v1/streams/orders/messages", body)
-		r.Header.Set("Idempotency-Key", "a")
-		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
-		if w.Code != http.StatusAccepted {
-			t.Error(fmt.Sprint(w.Code, w.Body))
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := powered(t, vfs.NewMem(), filepath.Join(t.TempDir(), strings.Repeat("-", 120))) // too long for a socket
+		ctx, stop := context.WithCancel(t.Context())
+		done, ready := make(chan error, 1), make(chan struct{})
+		s.options.Ready = func(string) { close(ready) }
+		go func() { done <- s.Run(ctx) }()
+		<-ready
+		body := slowBody{strings.NewReader("a"), make(chan struct{}), s.draining, func() { time.Sleep(drainTime / 2) }}
+		var answered atomic.Bool
+		go func() {
+			r := httptest.NewRequest(http.MethodPost, "/v1/streams/orders/messages", body)
+			r.Header.Set("Idempotency-Key", "a")
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if w.Code != http.StatusAccepted {
+				t.Error(fmt.Sprint(w.Code, w.Body))
+			}
+			answered.Store(true)
+		}()
+		<-body.begun
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
-		answered.Store(true)
-	}()
-	<-body.begun
-	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if !answered.Load() {
-		t.Error("Run returned while a request was under way")
-	}
+		if !answered.Load() {
+			t.Error("Run returned while a request was under way")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

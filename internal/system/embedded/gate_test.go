@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/internal/config"
 )
@@ -34,7 +33,7 @@ func TestARequestAfterTheEndIsToldToComeAgain(t *testing.T) {
 	go func() {
 		defer close(sending)
 		for send() == http.StatusAccepted {
-			time.Sleep(time.Millisecond)
+			continue
 		}
 	}()
 	cancel()

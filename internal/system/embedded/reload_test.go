@@ -22,6 +22,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const reloadedShop = `
@@ -183,13 +184,14 @@ func TestAReloadChangesEachSettingOfTheServerForTheNextRequest(t *testing.T) {
 	}
 	withToken := func(audience, before, after string) probe {
 		header := "Authorization: Bearer " + token(audience)
-		return probe{"a token for " + audience, func() string {
-			var got int
-			awaitThat(t, "the issuer answers", func() bool {
-				got = kept.get(messages, header).status
-				return got != http.StatusServiceUnavailable
+		return probe{"a token for " + audience, func() (got string) {
+			eventually.Succeeds(t, func() error { // the issuer may not have answered yet
+				if got = fmt.Sprint(kept.get(messages, header).status); got == "503" {
+					return errors.New("the answer is 503")
+				}
+				return nil
 			})
-			return fmt.Sprint(got)
+			return got
 		}, before, after}
 	}
 	operator := func(key, before, after string) probe {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -19,8 +20,9 @@ import (
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
-// serves sends messages until stop is closed, and fails the test if one is not accepted.
-func (s *served) serves(stop <-chan struct{}) (wait func()) {
+// serves sends messages, with a pause after each, until stop is closed. It fails the test if one is
+// not accepted.
+func (s *served) serves(stop <-chan struct{}, pause func()) (wait func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for n := 0; ; n++ {
@@ -29,6 +31,7 @@ func (s *served) serves(stop <-chan struct{}) (wait func()) {
 				s.t.Errorf("message %d of a normal client: got %d %s, %v, want 202", n, got.status, got.body, err)
 				return
 			}
+			pause()
 			select {
 			case <-stop:
 				return
@@ -41,32 +44,34 @@ func (s *served) serves(stop <-chan struct{}) (wait func()) {
 
 func TestSlowClientsAreCutOffWhileOthersAreServed(t *testing.T) {
 	t.Parallel()
-	s := serve(t, closedShop)
-	head := "POST /v1/streams/orders/messages HTTP/1.1\r\nHost: " + s.address + "\r\nIdempotency-Key: slow\r\n"
-	var slow, refused []net.Conn
-	for range 200 {
-		slow = append(slow,
-			s.dial(""),
-			s.dial("P"),
-			s.dial(head+"X-Slow: "),
-			s.dial(head+asAnn+"\r\nContent-Length: 1000\r\n\r\nhalf"),
-			s.dial(head+asAnn+"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf"),
-		)
-		refused = append(refused, s.dial(head+"Content-Length: 1000\r\n\r\nhalf"))
-	}
-	stop := make(chan struct{})
-	wait := s.serves(stop)
-	for _, c := range refused { // without a key the body is not waited for
-		line := make([]byte, len("HTTP/1.1 401"))
-		if _, err := io.ReadFull(c, line); err != nil || string(line) != "HTTP/1.1 401" {
-			t.Errorf("half a body without a key: got %q, %v, want 401", line, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, closedShop, inMemory)
+		head := "POST /v1/streams/orders/messages HTTP/1.1\r\nHost: " + s.address + "\r\nIdempotency-Key: slow\r\n"
+		var slow, refused []net.Conn
+		for range 200 {
+			slow = append(slow,
+				s.dial(""),
+				s.dial("P"),
+				s.dial(head+"X-Slow: "),
+				s.dial(head+asAnn+"\r\nContent-Length: 1000\r\n\r\nhalf"),
+				s.dial(head+asAnn+"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf"),
+			)
+			refused = append(refused, s.dial(head+"Content-Length: 1000\r\n\r\nhalf"))
 		}
-	}
-	for _, c := range slow {
-		s.ended(c, 2*time.Minute)
-	}
-	close(stop)
-	wait()
+		stop := make(chan struct{})
+		wait := s.serves(stop, func() { time.Sleep(time.Second) })
+		for _, c := range refused { // without a key the body is not waited for
+			line := make([]byte, len("HTTP/1.1 401"))
+			if _, err := io.ReadFull(c, line); err != nil || string(line) != "HTTP/1.1 401" {
+				t.Errorf("half a body without a key: got %q, %v, want 401", line, err)
+			}
+		}
+		for _, c := range slow {
+			s.ended(c, 2*time.Minute)
+		}
+		close(stop)
+		wait()
+	})
 }
 
 // most returns how many connections a test can make to a server in its own process, at most want.
@@ -92,7 +97,7 @@ func TestTenThousandIdleConnectionsKeepNobodyAway(t *testing.T) {
 	n := most(t, 10_000)
 	t.Logf("%d idle connections", n)
 	stop := make(chan struct{})
-	wait := s.serves(stop)
+	wait := s.serves(stop, func() {})
 	for range n {
 		s.dial("")
 	}
@@ -124,10 +129,7 @@ func TestBeyondTheBoundTheConnectionThatIsIdleForLongestIsClosedAndABusyOneIsNot
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
+	return copy(p, strings.Repeat("x", len(p))), nil
 }
 
 func gzipped(t *testing.T, size int) []byte {
@@ -162,7 +164,7 @@ func zstdCompressed(t *testing.T, size int) []byte {
 func TestABombIsRefusedAndTheServerGoesOn(t *testing.T) {
 	t.Parallel()
 	s := serve(t, closedShop)
-	const large = 256 << 20
+	const large = 32 << 20 // eight times what a batch may have
 	messages, batch, durable := "/v1/streams/orders/messages", "/v1/streams/orders/batch", "/v1/stream/orders/live"
 	s.want("a stream of the protocol", s.call("PUT", durable, "", asAnn, "Content-Type: application/json"), 201)
 	deep := strings.Repeat("[", 1<<20)

@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
+	"github.com/effectively-once/once/internal/testkit/memnet"
 )
 
 // Keys of the lists of these tests.
@@ -36,6 +37,12 @@ type served struct {
 	t   *testing.T
 	dir string
 	log *concurrent.Buffer
+	net *memnet.Network // nil for the real one
+}
+
+// inMemory is a change for tests with virtual time: the system listens on no real socket.
+func inMemory(o *embedded.Options, s *served) {
+	o.Listen, o.DataDir, s.net = "", filepath.Join(s.dir, strings.Repeat("-", 120)), &memnet.Network{}
 }
 
 // serve starts a system with a configuration, in which DIR is a folder.
@@ -70,13 +77,19 @@ func serve(t *testing.T, text string, change ...func(*embedded.Options, *served)
 	done := make(chan error, 1)
 	go func() { done <- system.Run(ctx) }()
 	s.running = &running{System: system, address: <-address, http: http.DefaultClient}
-	s.client, err = client.New("http://"+s.address, client.Options{Header: http.Header{"Authorization": {"Bearer " + annKey}}})
+	closeServer := func() error { return nil }
+	if s.net != nil {
+		listener, server := s.net.Listen(), system.Server()
+		go func() { _ = server.Serve(listener) }()
+		s.address, s.http, closeServer = listener.Addr().String(), &http.Client{Transport: s.net.Transport()}, server.Close
+	}
+	s.client, err = client.New("http://"+s.address, client.Options{HTTP: s.http, Header: http.Header{"Authorization": {"Bearer " + annKey}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-done, system.Close()); err != nil {
+		if err := errors.Join(closeServer(), <-done, system.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -119,7 +132,7 @@ func (s *served) try(method, path string, body io.Reader, headers ...string) (re
 		}
 		r.Header.Add(name, value)
 	}
-	h := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	h := http.Client{Transport: s.http.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := h.Do(r)
 	if err != nil {
 		return reply{}, err
@@ -387,8 +400,11 @@ func TestTheConsoleOfAServerIsForOperatorsAndTakesNoFormOfAnotherPage(t *testing
 // dial opens a connection and writes text.
 func (s *served) dial(text string) net.Conn {
 	s.t.Helper()
-	var d net.Dialer
-	c, err := d.DialContext(s.t.Context(), "tcp", s.address)
+	dial := new(net.Dialer).DialContext
+	if s.net != nil {
+		dial = s.net.Dial
+	}
+	c, err := dial(s.t.Context(), "tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -402,7 +418,7 @@ func (s *served) dial(text string) net.Conn {
 // ended waits until the server has closed a connection, and returns what it has sent.
 func (s *served) ended(c net.Conn, within time.Duration) string {
 	s.t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil && !errors.Is(err, io.ErrClosedPipe) { // in memory: it is closed
 		s.t.Fatal(err)
 	}
 	text, err := io.ReadAll(c)

@@ -93,8 +93,23 @@ func TestADataFolderThatAnotherProcessHasOpenIsLocked(t *testing.T) {
 	}
 }
 
+// TestUnusedConnectionsDoNotDelayTheEnd stops a system with connections that have had no request. A
+// server waits five seconds for these.
 func TestUnusedConnectionsDoNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
+	for try := 1; ; try++ {
+		took := stopWithUnusedConnections(t)
+		if took < 5*time.Second {
+			return
+		}
+		if try == 5 { // or the machine was busy each time
+			t.Fatalf("stopping took %s", took)
+		}
+	}
+}
+
+func stopWithUnusedConnections(t *testing.T) time.Duration {
+	t.Helper()
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	r := p.start()
 	var dialer net.Dialer
@@ -111,7 +126,9 @@ func TestUnusedConnectionsDoNotDelayTheEnd(t *testing.T) {
 	}
 	// connections are accepted in order: the earlier ones have been accepted now
 	r.send(t, client.Message{Stream: "orders", Key: "a", Body: []byte("1")})
-	r.stop() // or the test ends by its time limit
+	begun := time.Now()
+	r.stop()
+	return time.Since(begun) // real time: of net/http, on real sockets of both kinds
 }
 
 // callAndDie runs in the child process of the test below.

@@ -198,6 +198,29 @@ func TestABoundOfTheCodeLeavesTheOthersOfTheConfiguration(t *testing.T) {
 	}
 }
 
+func TestARetryPolicyThatIsSetInPartIsCompletedByTheConfigurationAndTheDefaults(t *testing.T) {
+	c := parsed(t, "streams:\n  first: {retry: {first: 10ms}}\n  none: {}\n")
+	for _, x := range []struct {
+		stream     string
+		said, want record.RetryPolicy
+	}{
+		{"none", record.RetryPolicy{}, record.MessageRetry()},
+		{"none", record.RetryPolicy{First: 20 * time.Millisecond}, record.RetryPolicy{First: 20 * time.Millisecond, Max: 5 * time.Minute, For: 24 * time.Hour}},
+		{"first", record.RetryPolicy{}, record.RetryPolicy{First: 10 * time.Millisecond, Max: 5 * time.Minute, For: 24 * time.Hour}},
+		{"first", record.RetryPolicy{For: time.Hour}, record.RetryPolicy{First: 10 * time.Millisecond, Max: 5 * time.Minute, For: time.Hour}},
+		{"first", record.RetryPolicy{First: time.Minute}, record.RetryPolicy{First: time.Minute, Max: 5 * time.Minute, For: 24 * time.Hour}},
+	} {
+		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: x.stream, Retry: x.said}}}, 1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(streams, func(s record.Stream) bool { return s.Name == x.stream })
+		if got := streams[i].Retry.Or(record.MessageRetry()); got != x.want {
+			t.Errorf("the stream %s, and the code says %+v: got %+v, want %+v", x.stream, x.said, got, x.want)
+		}
+	}
+}
+
 // The process function is a program of its own with handlers; the publish function that comes with
 // once knows only the configuration.
 func TestTheGroupRetentionOfTheCodeIsThatOfThePublisherToo(t *testing.T) {

@@ -117,7 +117,7 @@ func overlay(s, d system.Stream) system.Stream {
 	if d.GroupRetention != 0 {
 		s.GroupRetention = d.GroupRetention
 	}
-	s.Retry = d.Retry.Or(s.Retry)
+	s.Retry = d.Retry.Or(s.Retry.Or(record.MessageRetry()))
 	s.LogRetention = cmp.Or(d.LogRetention, s.LogRetention)
 	if d.Gap != (record.Gap{}) {
 		s.Gap = d.Gap
