@@ -263,7 +263,7 @@ func TestAnOperationMayTakeLongerThanARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowAdmin{end: make(chan struct{})}
 		listener := new(memnet.Network).Listen()
-		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: admin.Guard(isOld, admin.Remote(slow)), ReadTimeout: time.Second, WriteTimeout: time.Second}} //nolint:gosec // the limits of the test
+		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: admin.Guard(isOld, admin.Remote(slow)), ReadTimeout: time.Second, WriteTimeout: time.Second}}
 		server.StartTLS()
 		defer server.Close()
 		client := dial(t, server, oldKey)

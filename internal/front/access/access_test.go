@@ -16,8 +16,8 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
-	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 const (
@@ -343,7 +343,7 @@ func TestACallerOverItsRateGets429WithTheTimeToWaitAndOthersAreServed(t *testing
 
 // TestARequestThatLastsEndsWithTheAccessOfItsCaller covers readers of logs, which stay for long.
 func TestARequestThatLastsEndsWithTheAccessOfItsCaller(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	c := withIssuer(i.url)
 	c.Auth.Keys = "file"
 	both := "ann " + annsKey + "\nbob " + bobsKey + "\n"

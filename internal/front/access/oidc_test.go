@@ -74,10 +74,10 @@ func newIssuer(t *testing.T, listener net.Listener) *issuer {
 	return i
 }
 
-func listen(t *testing.T, address string) net.Listener {
+func listen(t *testing.T) net.Listener {
 	t.Helper()
 	var c net.ListenConfig
-	l, err := c.Listen(t.Context(), "tcp", address)
+	l, err := c.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (w *world) bearer(token string) (got answer) {
 }
 
 func TestATokenGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	w := newWorld(t, withIssuer(i.url), "")
 	ann := "jwt:" + i.url + "#ann"
 	for name, c := range map[string]struct {
@@ -185,7 +185,7 @@ func TestATokenGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
 }
 
 func TestAForgedExpiredOrForeignTokenGets401(t *testing.T) {
-	i, other := newIssuer(t, listen(t, "127.0.0.1:0")), newIssuer(t, listen(t, "127.0.0.1:0"))
+	i, other := newIssuer(t, listen(t)), newIssuer(t, listen(t))
 	w := newWorld(t, withIssuer(i.url), "")
 	w.is("a good token", w.bearer(i.token(nil)), 200, "")
 	want := w.bearer(bobsKey).body
@@ -254,7 +254,7 @@ func mustKey(t *testing.T) crypto.Signer {
 }
 
 func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	i.away.Store(true)
 	c := withIssuer(i.url)
 	c.Auth.Keys = "file"
@@ -270,7 +270,7 @@ func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
 }
 
 func TestATokenThatTheIssuerHasNoAnswerForGets503AndIsTakenLater(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	w := newWorld(t, withIssuer(i.url), "")
 	first := i.token(nil)
 	w.is("a good token", w.bearer(first), 200, "")
@@ -289,7 +289,7 @@ func TestATokenThatTheIssuerHasNoAnswerForGets503AndIsTakenLater(t *testing.T) {
 }
 
 func TestANewKeyOfTheIssuerIsFoundAndTheOldOneIsNoLongerTaken(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	w := newWorld(t, withIssuer(i.url), "")
 	first := i.token(nil)
 	w.is("the first key", w.bearer(first), 200, "")
@@ -299,7 +299,7 @@ func TestANewKeyOfTheIssuerIsFoundAndTheOldOneIsNoLongerTaken(t *testing.T) {
 }
 
 func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	w := newWorldOf(t, withIssuer(i.url), "", time.Hour)
 	w.is("a good token", w.bearer(i.token(nil)), 200, "")
 	for n := range 50 {
@@ -312,7 +312,7 @@ func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
 }
 
 func TestTokensDoNotMakeTheServerFloodAnIssuerThatFails(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	i.broken.Store(true)
 	var later atomic.Int64
 	begin := time.Now()
@@ -335,7 +335,7 @@ func TestTokensDoNotMakeTheServerFloodAnIssuerThatFails(t *testing.T) {
 }
 
 func TestAKeyThatTheIssuerHasRemovedIsNotTakenForever(t *testing.T) {
-	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	i := newIssuer(t, listen(t))
 	w := newWorldBy(t, withIssuer(i.url), "", access.Options{Refresh: time.Millisecond, Again: 20 * time.Millisecond})
 	first := i.token(nil)
 	w.is("the key", w.bearer(first), 200, "")
@@ -356,7 +356,7 @@ func TestAKeyThatTheIssuerHasRemovedIsNotTakenForever(t *testing.T) {
 
 func TestKeysOfAnIssuerAreNotReadFromAnotherMachineWithoutEncryption(t *testing.T) {
 	for _, keys := range []string{"http://192.0.2.1/keys", "/elsewhere"} {
-		i := newIssuer(t, listen(t, "127.0.0.1:0"))
+		i := newIssuer(t, listen(t))
 		if i.keys = keys; keys == "/elsewhere" {
 			i.keys = i.url + keys
 		}

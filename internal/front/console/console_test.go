@@ -301,7 +301,7 @@ func serveLetters(t *testing.T, list func(context.Context) error) *httptest.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	return new(memnet.Network).Serve(&http.Server{Handler: pages}) //nolint:gosec // it has no slow clients
+	return new(memnet.Network).Serve(&http.Server{Handler: pages})
 }
 
 // listing is a system without dead letters, which calls list when it is asked for them.

@@ -38,7 +38,7 @@ func TestDelayedEffectsReachDestinationsOfEachKindOnceAlsoThoseOfAStatelessHandl
 					mu.Lock()
 					defer mu.Unlock()
 					hooked[r.Header.Get("webhook-id")], calls = string(body), calls+1
-				})}) //nolint:gosec // its clients are not slow
+				})})
 				defer hook.Close()
 				p := &place{t: t, dir: t.TempDir(), net: net, config: "streams: {orders: {}, copies: {destinations: [ledger]}}\n" +
 					"destinations: {ledger: {file: DIR/ledger.jsonl}, copy: {stream: copies}, hook: {webhook: \"" + hook.URL + "\"}}\n"}
@@ -110,7 +110,7 @@ func TestDelayedEffectsReachAnotherSystemOnceThoughBothAreRestarted(t *testing.T
 			h := behind
 			mu.Unlock()
 			h.ServeHTTP(w, r)
-		})}) //nolint:gosec // its clients are not slow
+		})})
 		defer door.Close()
 		here := &place{t: t, dir: t.TempDir(), net: net, config: "name: here\nstreams: {orders: {}}\ndestinations: {there: {once: \"" + door.URL + "\", stream: copies, retry: {max: 200ms}}}\n"}
 		orders := system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // drain reads and commits the entries of a session until its end, and returns their ids.

@@ -54,7 +54,7 @@ func newReceiverIn(t *testing.T, net *memnet.Network, answer func(body string, t
 	t.Helper()
 	r := &receiver{net: net, answer: answer, tries: map[string]int{}}
 	if net != nil {
-		server := net.Serve(&http.Server{Handler: r}) //nolint:gosec // its clients are not slow
+		server := net.Serve(&http.Server{Handler: r})
 		t.Cleanup(server.Close)
 		r.url = server.URL
 		return r

@@ -184,7 +184,7 @@ func TestALetterRefusedAgainStaysForTheNextRedrive(t *testing.T) {
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	first := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
 	eventually.Succeeds(t, func() error {
-		if time.Now().Sub(first.Until) < 2*time.Millisecond { // real time: the queue's times are in milliseconds
+		if time.Since(first.Until) < 2*time.Millisecond { // real time: the queue's times are in milliseconds
 			return errors.New("the clock has not moved")
 		}
 		return nil
