@@ -39,7 +39,7 @@ func TestANameAndAQualifierOfAFunctionHaveTheLimitsOfLambda(t *testing.T) {
 func TestTheInitializationAllocatesLittle(t *testing.T) {
 	const most = 16 << 10
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-	command.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	command.Env = append(os.Environ(), "GODEBUG=inittrace=1", "GORACE=atexit_sleep_ms=0")
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("the program must end well: %v\n%s", err, out)

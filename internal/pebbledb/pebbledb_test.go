@@ -22,7 +22,7 @@ func TestADatabaseOpenInAnotherProcessIsLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADatabase")
-	other.Env = append(os.Environ(), "ONCE_TEST_LOCKED_DATABASE="+dir)
+	other.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "ONCE_TEST_LOCKED_DATABASE="+dir)
 	if out, err := other.CombinedOutput(); err != nil {
 		t.Errorf("in the other process: %v\n%s", err, out)
 	}

@@ -86,7 +86,7 @@ func TestEachLineIsThereOnceAfterKillsAtRandomMoments(t *testing.T) {
 func killed(t *testing.T, dir string) bool {
 	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), crashFolder+"="+dir)
+	c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", crashFolder+"="+dir)
 	c.Stderr = os.Stderr
 	steps, err := c.StdoutPipe()
 	if err != nil {
