@@ -80,7 +80,6 @@ func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	const groups = 8
 	var sent [groups]int
 	var stop atomic.Bool
-	var accepted atomic.Int64
 	var senders sync.WaitGroup
 	progress := make(chan struct{})
 	for g := range groups {
