@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,11 @@ func (h *hosts) Do(r *http.Request) (*http.Response, error) {
 // environment sets variables, and hides the settings of the machine.
 func environment(t *testing.T, variables ...string) {
 	t.Helper()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "")
+		}
+	}
 	for _, v := range append([]string{
 		"AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_EC2_METADATA_DISABLED=true", "AWS_CA_BUNDLE=",
 	}, variables...) {
