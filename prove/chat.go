@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A simulation is what a run of the room reports: values that 50, 95 and 99 percent of the
+// A simulation has the figures of a run of the room: values that 50, 95 and 99 percent of the
 // measurements do not exceed, and the largest ones. See Figures in examples/chat/room.
 type simulation struct {
 	seed                                  string

@@ -149,7 +149,7 @@ type waitingPort struct{ *host }
 // Put is not called by a keeper.
 func (waitingPort) Put(context.Context, []delay.Item) error { return errors.New("not explored") }
 
-// Due lists what is due. The content of an item is its name.
+// Due lists the items that are due. The content of an item is its name.
 func (p waitingPort) Due(_ context.Context, after delay.Key, before time.Time, limit int) ([]delay.Item, error) {
 	if after != (delay.Key{}) { // more items fail than one call lists
 		return nil, errors.New("not explored")
@@ -179,7 +179,7 @@ func (p waitingPort) Due(_ context.Context, after delay.Key, before time.Time, l
 	return items, a.err
 }
 
-// Delete deletes what was moved.
+// Delete deletes items that were moved.
 func (p waitingPort) Delete(_ context.Context, keys []delay.Key) error {
 	var names []string
 	for _, k := range keys {
@@ -190,7 +190,7 @@ func (p waitingPort) Delete(_ context.Context, keys []delay.Key) error {
 	})
 }
 
-// move puts what is due on its queue.
+// move puts items that are due on their queue.
 func (p waitingPort) move(messages []queue.Message) error {
 	var names []string
 	for _, m := range messages {

@@ -46,7 +46,7 @@ import (
 // MaxResponse is the largest response that is read, in bytes.
 const MaxResponse = 16 << 20
 
-// A Service is what a client must know of a service.
+// A Service has the facts about a service that a client needs.
 type Service struct {
 	// ID is the SDK's name of the service, such as "Secrets Manager".
 	ID string

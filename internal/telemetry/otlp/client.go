@@ -129,7 +129,7 @@ func (c *client) wait(answer *http.Response) {
 	}
 }
 
-// partial logs what an accepted report lacks. It must not be sent again, so this is no error.
+// partial logs the rejected part of an accepted report. It must not be sent again, so this is no error.
 func (c *client) partial(answer []byte) {
 	detail, _ := field(answer, 1, protowire.ConsumeBytes)
 	rejected, _ := field(detail, 1, protowire.ConsumeVarint)

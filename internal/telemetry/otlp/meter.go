@@ -77,7 +77,7 @@ func (m *meter) export(ctx context.Context) error {
 	return nil
 }
 
-// take returns what a report has, and when its sums began: nil if nothing is new.
+// take returns the points of a report, and when its sums began: nil if nothing is new.
 func (m *meter) take() (telemetry.Counts, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
