@@ -115,6 +115,24 @@ func TestEffectsAppearWithTheCommit(t *testing.T) {
 	}
 }
 
+func TestADelayedEffectCannotWaitForOthersToo(t *testing.T) {
+	sys := oncetest.New("out")
+	once.Handle(sys.System, "hits", func(_ context.Context, a *once.Attempt[counter], m once.Message) error {
+		var delay time.Duration
+		if m.ID == "2" {
+			delay = time.Hour
+		}
+		a.SendAfter("out", delay, once.Text("x").WithDependsOn(map[string]uint64{"meter": 1}))
+		return nil
+	})
+	if o := sys.Call(t.Context(), hit("1")); o.Kind != once.Processed || len(sys.Sent("out")) != 1 {
+		t.Errorf("without a delay: %+v", o)
+	}
+	if o := sys.Call(t.Context(), hit("2")); o.Kind != once.Retry || len(sys.Sent("out")) != 1 || !strings.Contains(o.Err.Error(), "a delayed message can't depend on others") {
+		t.Errorf("with a delay: %+v", o)
+	}
+}
+
 func TestARejectedMessageHasItsReason(t *testing.T) {
 	sys := oncetest.New()
 	cause := errors.New("cause")
