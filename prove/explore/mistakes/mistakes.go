@@ -137,7 +137,8 @@ func (m Mistake) check() string {
 
 // caught runs the check of a mistake, for which results is a file.
 func (m Mistake) caught(ctx context.Context, run runner, results string) (Catch, error) {
-	c, err := Catch{Mistake: m.Name}, error(nil)
+	c := Catch{Mistake: m.Name}
+	var err error
 	switch {
 	case m.Test != nil:
 		c.By = m.Test.Package + " " + m.Test.Run
