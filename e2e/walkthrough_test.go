@@ -126,8 +126,9 @@ func TestEveryOtherCommandOnEveryPageIsRunSomewhere(t *testing.T) {
 // and what is there in their place.
 func checkedOtherwise() map[string]string {
 	return map[string]string{
+		"all":             "is .ci/run all",
 		"ci":              "is .ci/run",
-		"prove":           "the steps prove, test, fuzz and e2e run its parts, some of them in smaller forms",
+		"prove":           "the steps explore, mistakes, test, fuzz and e2e run its parts, some of them in smaller forms",
 		"bench":           "measures, and its numbers decide nothing; its tests run with all others",
 		"synth":           "the step infra synthesizes the same app, the step stack builds the functions and deploys it",
 		"localstack-test": "the step stack runs localstack/test.sh with each emulator",
