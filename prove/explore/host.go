@@ -41,15 +41,15 @@ func (a *host) ask(c call, args ...any) *answer {
 	i := a.find(&c)
 	switch {
 	case i < len(a.script) && !a.stopped:
-	case i == len(a.script) && (!a.stopped || c.op == opSend && a.asked.op == opSend && c.text < a.asked.text):
+	case i == len(a.script) && (!a.stopped || concurrent(c.op) && a.asked.op == c.op && c.text < a.asked.text):
 		a.asked, a.stopped = a.w.callOf(c, args...), true
 		fallthrough
 	default:
 		runtime.Goexit()
 	}
 	step := a.script[i]
-	if step.parent.call.op != c.op {
-		panic("explore: " + a.name + " called " + c.op + " where it called " + step.parent.call.op + " before: its code is not deterministic")
+	if was := step.parent.call; was.op != c.op || was.text != c.text {
+		panic("explore: " + a.name + " called " + c.op + ", " + c.text + ", where it called " + was.op + ", " + was.text + ", before: its code is not deterministic")
 	}
 	a.used[i] = true
 	for a.at < len(a.script) && a.used[a.at] {
@@ -61,9 +61,12 @@ func (a *host) ask(c call, args ...any) *answer {
 	return step.given
 }
 
-// opSend is the one call that a worker makes several of concurrently, one to each destination. They
-// are sorted by their texts, and answered in any order.
+// opSend sends to a destination.
 const opSend = "send"
+
+// concurrent reports whether a worker makes several calls of an operation concurrently: sends, one to
+// each destination, and swaps, one for each message of a batch. They are sorted by their texts.
+func concurrent(op string) bool { return op == opSend || op == opSwap }
 
 // opSwap and opEnqueue are the calls with which the HTTP API puts a message on the queue.
 const (
@@ -77,7 +80,7 @@ const opCommit = "commit"
 // find returns the index of a call's answer in the script, or the script's end.
 func (a *host) find(c *call) int {
 	i := a.at
-	for c.op == opSend && i < len(a.script) && a.script[i].parent.call.op == opSend && (a.used[i] || a.script[i].parent.call.text != c.text) {
+	for concurrent(c.op) && i < len(a.script) && a.script[i].parent.call.op == c.op && (a.used[i] || a.script[i].parent.call.text != c.text) {
 		i++
 	}
 	return i
