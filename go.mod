@@ -2,6 +2,9 @@ module github.com/effectively-once/once
 
 go 1.26.0
 
+// npm puts packages with Go files there
+ignore node_modules
+
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-lambda-go v1.55.1

@@ -78,7 +78,7 @@ func (r Ranges) First() uint64 {
 // fit into one commit.
 func (r Ranges) From(n uint64) int {
 	if i := r.search(n); i < len(r) && r[i].First <= n {
-		return int(min(r[i].Last-n+1, MaxCommitItems))
+		return int(min(r[i].Last-n+1, uint64(MaxCommitItems)))
 	}
 	return 0
 }

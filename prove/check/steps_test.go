@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -97,10 +99,36 @@ func TestAChangeOfAFileWithAMistakeNeedsTheMistakes(t *testing.T) {
 	}
 }
 
+// The explorer runs the product's own code.
+func TestAChangeOfWhatTheExplorerRunsNeedsTheExploration(t *testing.T) {
+	tr, p := repository(t)
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./explore/...")
+	list.Dir = filepath.Join(tr.root, "prove")
+	text, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "github.com/effectively-once/once/"
+	seen := 0
+	for line := range strings.Lines(string(text)) {
+		folder, ours := strings.CutPrefix(strings.TrimSpace(line), module)
+		if !ours {
+			continue
+		}
+		seen++
+		if steps, _ := p.steps(folder + "/any.go"); !slices.Contains(steps, "explore") {
+			t.Errorf("a change of %s needs the step explore", folder)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("the explorer needs %d packages of the product", seen)
+	}
+}
+
 func TestAChangeNeedsTheStepsThatSeeIt(t *testing.T) {
 	_, p := repository(t)
 	for name, want := range map[string][]string{
-		"internal/dedup/round.go":                     {"mistakes"},
+		"internal/dedup/round.go":                     {"explore", "mistakes"},
 		"internal/dedup/dynamostore/commit.go":        {"mistakes", "ports", "stack:ministack", "infra"},
 		"internal/queue/sqsqueue/sqsqueue.go":         {"mistakes", "ports", "stack:ministack"},
 		"internal/config/config.go":                   {"infra", "scan", "construct", "stack:ministack", "package", "fuzz:internal/config"},
@@ -132,7 +160,7 @@ func TestAChangeNeedsTheStepsThatSeeIt(t *testing.T) {
 		}
 	}
 	needed := p.needed([]string{"docs/decorators.md", "CHANGELOG.md", "prove/check/budgets.yaml"})
-	for _, step := range []string{"mistakes", "infra", "stack:ministack", "ports", "typescript", "bench"} {
+	for _, step := range []string{"explore", "mistakes", "infra", "stack:ministack", "ports", "typescript", "bench"} {
 		if why, ok := needed[step]; ok {
 			t.Errorf("a change of pages does not need %s: %s", step, why)
 		}
