@@ -16,8 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/bench/table"
-	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
@@ -102,10 +103,10 @@ func functionEnvironment(dir string) ([]string, error) {
 	config := filepath.Join(dir, "once.yaml")
 	queue := "https://sqs.us-east-1.amazonaws.com/000000000000/"
 	return []string{
-		function.EnvConfig + "=" + config, function.EnvGroupsTable + "=groups", function.EnvTokensTable + "=tokens", function.EnvBucket + "=bucket", function.EnvTrustedSenders + "=AROAEXAMPLE",
-		function.EnvIngressQueue + "=" + queue + "ingress", function.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
-		function.EnvPublishQueue + "=" + queue + "publish", function.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
-		function.EnvDeadQueue + "=" + queue + "dead", function.EnvDeadPublishQueue + "=" + queue + "dead-publish",
+		environment.Config + "=" + config, environment.GroupsTable + "=groups", environment.TokensTable + "=tokens", environment.Bucket + "=bucket", environment.TrustedSenders + "=AROAEXAMPLE",
+		environment.IngressQueue + "=" + queue + "ingress", environment.IngressFIFOQueue + "=" + queue + "ingress.fifo",
+		environment.PublishQueue + "=" + queue + "publish", environment.PublishFIFOQueue + "=" + queue + "publish.fifo",
+		environment.DeadQueue + "=" + queue + "dead", environment.DeadPublishQueue + "=" + queue + "dead-publish",
 		"SHOP_SECRET=whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "AWS_LAMBDA_LOG_FORMAT=JSON",
 		"AWS_CA_BUNDLE=", "OTEL_EXPORTER_OTLP_ENDPOINT=",
 	}, os.WriteFile(config, []byte(functionConfig), 0o600)

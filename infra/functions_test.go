@@ -30,7 +30,7 @@ func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
 func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
 	x := sourced(t)
 	var want []string
-	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/system/function")+source(t, "../internal/telemetry"), -1) {
+	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/system/function/environment")+source(t, "../internal/telemetry"), -1) {
 		if m[1] != "ONCE_HANDLERS" { // set only if functions of the app are handlers
 			want = append(want, m[1])
 		}

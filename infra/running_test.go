@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
@@ -80,15 +82,15 @@ func run(t *testing.T, name lambdas.Function, backend fakeAWS, handler record.Ha
 	// nothing of the environment, which may name emulators
 	variables := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_MAX_ATTEMPTS": "1",
-		lambdas.EnvConfig:      filepath.Join(t.TempDir(), "once.yaml"),
-		lambdas.EnvGroupsTable: "groups", lambdas.EnvTokensTable: "tokens", lambdas.EnvTrustedSenders: "AROA",
-		lambdas.EnvIngressQueue: server.URL + "/1/ingress", lambdas.EnvIngressFIFOQueue: server.URL + "/1/ingress.fifo",
-		lambdas.EnvPublishQueue: server.URL + "/1/publish", lambdas.EnvPublishFIFOQueue: server.URL + "/1/publish.fifo",
-		lambdas.EnvDeadQueue: server.URL + "/1/dead", lambdas.EnvDeadPublishQueue: server.URL + "/1/dead-publish",
+		environment.Config:      filepath.Join(t.TempDir(), "once.yaml"),
+		environment.GroupsTable: "groups", environment.TokensTable: "tokens", environment.TrustedSenders: "AROA",
+		environment.IngressQueue: server.URL + "/1/ingress", environment.IngressFIFOQueue: server.URL + "/1/ingress.fifo",
+		environment.PublishQueue: server.URL + "/1/publish", environment.PublishFIFOQueue: server.URL + "/1/publish.fifo",
+		environment.DeadQueue: server.URL + "/1/dead", environment.DeadPublishQueue: server.URL + "/1/dead-publish",
 	}
 	getenv := func(name string) string { return variables[name] }
-	write(t, getenv(lambdas.EnvConfig), "streams: {orders: {}}")
-	settings, err := lambdas.ReadSettings(getenv)
+	write(t, getenv(environment.Config), "streams: {orders: {}}")
+	settings, err := environment.Read(getenv)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,8 +179,8 @@ func TestSweepsRunInTheFunctionWithTheHandlers(t *testing.T) {
 			rule.expect(t, rules[i], map[string]any{"State": "ENABLED", "Targets.0.Arn": arnOf(target), "Targets.1": nil})
 		}
 	}
-	tasks := source(t, "../internal/system/function")
-	for _, task := range []string{`TaskSweep    = "sweep"`, `TaskSweepAll = "sweep-all"`} {
+	tasks := source(t, "../internal/system/function/tasks")
+	for _, task := range []string{`Sweep    = "sweep"`, `SweepAll = "sweep-all"`} {
 		if !strings.Contains(tasks, task) {
 			t.Errorf("the functions have no %s", task)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -66,10 +68,10 @@ func simpleTable(name, key string) *dynamodb.CreateTableInput {
 func (t tables) environment() []string {
 	const queue = "https://sqs.us-east-1.amazonaws.com/000000000000/"
 	return []string{
-		"FAULTS_COUNTERS=" + t.counters, "FAULTS_RECORDS=" + t.records, function.EnvGroupsTable + "=" + t.ours.Groups, function.EnvTokensTable + "=" + t.ours.Tokens,
-		function.EnvIngressQueue + "=" + queue + "ingress", function.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
-		function.EnvPublishQueue + "=" + queue + "publish", function.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
-		function.EnvDeadQueue + "=" + queue + "dead", function.EnvDeadPublishQueue + "=" + queue + "dead-publish", function.EnvTrustedSenders + "=" + sender,
+		"FAULTS_COUNTERS=" + t.counters, "FAULTS_RECORDS=" + t.records, environment.GroupsTable + "=" + t.ours.Groups, environment.TokensTable + "=" + t.ours.Tokens,
+		environment.IngressQueue + "=" + queue + "ingress", environment.IngressFIFOQueue + "=" + queue + "ingress.fifo",
+		environment.PublishQueue + "=" + queue + "publish", environment.PublishFIFOQueue + "=" + queue + "publish.fifo",
+		environment.DeadQueue + "=" + queue + "dead", environment.DeadPublishQueue + "=" + queue + "dead-publish", environment.TrustedSenders + "=" + sender,
 	}
 }
 

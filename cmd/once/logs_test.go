@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 // loggedStack is a stack without tables and queues, whose functions have logs.
@@ -20,7 +21,7 @@ func loggedStack(t *testing.T) *stacktest.AWS {
 		"DeadQueueUrl DeadFifoQueueUrl DeadPublishQueueUrl DeadPublishFifoQueueUrl") {
 		aws.Outputs[name] = "http://127.0.0.1:1/" + name
 	}
-	environment := map[string]string{function.EnvGroupsTable: "groups"}
+	environment := map[string]string{environment.GroupsTable: "groups"}
 	aws.Functions["process"] = stacktest.Function{Environment: environment, LogGroup: "process-logs"}
 	aws.Functions["publish"] = stacktest.Function{Environment: environment}
 	aws.Functions["ingest"] = stacktest.Function{Environment: environment} // never ran: it has no log group

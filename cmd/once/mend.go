@@ -7,12 +7,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 func (a *app) sweep() *cobra.Command {
@@ -150,7 +151,7 @@ func completeFlag(cmd *cobra.Command, flag string, values []string) {
 
 // queueNames returns the names of the dead-letter queues of a data folder or a stack.
 func queueNames() []string {
-	return []string{function.DeadIngress, function.DeadIngressFIFO, function.DeadPublish, function.DeadPublishFIFO}
+	return []string{tasks.DeadIngress, tasks.DeadIngressFIFO, tasks.DeadPublish, tasks.DeadPublishFIFO}
 }
 
 func reasonNames() []string {

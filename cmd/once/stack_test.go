@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 const deployedConfig = `streams: {orders: {}, chat: {admission: sequence}}` + "\n"
@@ -81,7 +82,7 @@ func TestARedriveOfAStackShowsItsProgress(t *testing.T) {
 	}
 	answer("process", func() any {
 		calls++
-		return function.Redriven{Redriven: 40, Failed: calls - 1, Failures: []deadletter.Failure{{MessageID: "m-1", Error: "out of ink"}}[:calls-1], Done: calls == 2}
+		return tasks.Redriven{Redriven: 40, Failed: calls - 1, Failures: []deadletter.Failure{{MessageID: "m-1", Error: "out of ink"}}[:calls-1], Done: calls == 2}
 	})
 	answer("publish", func() any { return errors.New("out of order") })
 	run := func(want int, args ...string) string {
@@ -105,11 +106,11 @@ func TestARedriveOfAStackShowsItsProgress(t *testing.T) {
 	if out := run(exitFailed, "--queue", "publish-dead", "--json"); out != "" {
 		t.Errorf("nothing was done, but it says %q", out)
 	}
-	answer("process", func() any { return function.Redriven{Redriven: 1, Done: true} })
+	answer("process", func() any { return tasks.Redriven{Redriven: 1, Done: true} })
 	if out := run(exitFailed, "--json"); !strings.Contains(out, `"redriven": 2`) || !strings.Contains(w.err.String(), "function publish failed") {
 		t.Errorf("what was done before a failure: %q, %q", out, w.err.String())
 	}
-	answer("process", func() any { return function.Redriven{} })
+	answer("process", func() any { return tasks.Redriven{} })
 	run(exitIncomplete)
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
@@ -192,7 +194,7 @@ func (r *run) configure() error {
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	r.env = append(r.env, function.EnvConfig+"="+text, "AWS_LAMBDA_LOG_FORMAT=JSON")
+	r.env = append(r.env, environment.Config+"="+text, "AWS_LAMBDA_LOG_FORMAT=JSON")
 	return nil
 }
 

@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
-	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
@@ -32,7 +34,7 @@ func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
 		}
 	}
 	for variable, to := range map[string]string{
-		function.EnvIngressQueue: process, function.EnvIngressFIFOQueue: process, function.EnvPublishQueue: publish, function.EnvPublishFIFOQueue: publish,
+		environment.IngressQueue: process, environment.IngressFIFOQueue: process, environment.PublishQueue: publish, environment.PublishFIFOQueue: publish,
 	} {
 		feed(r.urls[variable], to)
 	}
@@ -42,7 +44,7 @@ func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // sweepEvent is the event that a deployment's schedule sends to the process function.
-const sweepEvent = `{"once":"` + function.TaskSweep + `"}`
+const sweepEvent = `{"once":"` + tasks.Sweep + `"}`
 
 // sweep invokes the process function at intervals until the context ends.
 func (r *run) sweep(ctx context.Context) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -23,7 +25,6 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 // The settings of infra's queues.
@@ -50,12 +51,12 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.env = append(r.env, function.EnvGroupsTable+"="+tables.Groups, function.EnvTokensTable+"="+tables.Tokens, function.EnvTrustedSenders+"="+sender)
+	r.env = append(r.env, environment.GroupsTable+"="+tables.Groups, environment.TokensTable+"="+tables.Tokens, environment.TrustedSenders+"="+sender)
 	for variable, url := range r.urls {
 		r.env = append(r.env, variable+"="+url)
 	}
 	if len(r.sources) > 0 {
-		r.env = append(r.env, function.EnvSourceQueues+"="+r.sourceQueues())
+		r.env = append(r.env, environment.SourceQueues+"="+r.sourceQueues())
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func (r *run) createBucket(ctx context.Context) error {
 	if _, exists := errors.AsType[*s3types.BucketAlreadyOwnedByYou](err); err != nil && !exists {
 		return fmt.Errorf("create bucket %s: %w", *in.Bucket, err)
 	}
-	r.env = append(r.env, function.EnvBucket+"="+*in.Bucket)
+	r.env = append(r.env, environment.Bucket+"="+*in.Bucket)
 	return nil
 }
 
@@ -119,10 +120,10 @@ type pair struct {
 
 func pairs() []pair {
 	return []pair{
-		{"ingress", "ingress-dead", "", maxReceives, function.EnvIngressQueue, function.EnvDeadQueue},
-		{"ingress", "ingress-dead", ".fifo", maxReceives, function.EnvIngressFIFOQueue, function.EnvDeadFIFOQueue},
-		{"publish", "publish-dead", "", publishReceives, function.EnvPublishQueue, function.EnvDeadPublishQueue},
-		{"publish", "publish-dead", ".fifo", publishReceives, function.EnvPublishFIFOQueue, function.EnvDeadPublishFIFOQueue},
+		{"ingress", "ingress-dead", "", maxReceives, environment.IngressQueue, environment.DeadQueue},
+		{"ingress", "ingress-dead", ".fifo", maxReceives, environment.IngressFIFOQueue, environment.DeadFIFOQueue},
+		{"publish", "publish-dead", "", publishReceives, environment.PublishQueue, environment.DeadPublishQueue},
+		{"publish", "publish-dead", ".fifo", publishReceives, environment.PublishFIFOQueue, environment.DeadPublishFIFOQueue},
 	}
 }
 
@@ -150,9 +151,9 @@ func (r *run) createQueues(ctx context.Context) error {
 // those of the ingress queues.
 func (r *run) createSources(ctx context.Context) error {
 	for _, name := range r.parsed.IngressNames() {
-		dead, fifo := r.urls[function.EnvDeadQueue], ""
+		dead, fifo := r.urls[environment.DeadQueue], ""
 		if r.parsed.Ingress[name].FIFO {
-			dead, fifo = r.urls[function.EnvDeadFIFOQueue], ".fifo"
+			dead, fifo = r.urls[environment.DeadFIFOQueue], ".fifo"
 		}
 		policy, err := r.redrivePolicy(ctx, dead, maxReceives)
 		if err != nil {

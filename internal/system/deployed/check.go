@@ -11,13 +11,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Verdict is the result of one check.
@@ -223,8 +224,8 @@ func (s *Stack) checkEnvironment(r *report, f function) {
 			r.expect(false, f.name, want.name, "is %q, not %q", got, *want.to)
 		}
 	}
-	if f.environment[system.EnvTrustedSenders] == "" {
-		r.expect(false, f.name, system.EnvTrustedSenders, "is empty: the function would not start")
+	if f.environment[environment.TrustedSenders] == "" {
+		r.expect(false, f.name, environment.TrustedSenders, "is empty: the function would not start")
 	}
 	if len(*r) == before {
 		r.expect(true, f.name, "environment", "")
@@ -235,15 +236,15 @@ func (s *Stack) checkEnvironment(r *report, f function) {
 func (s *Stack) environment() []output {
 	o := &s.Outputs
 	return []output{
-		{system.EnvGroupsTable, &o.GroupsTable},
-		{system.EnvTokensTable, &o.TokensTable},
-		{system.EnvBucket, &o.Bucket},
-		{system.EnvIngressQueue, &o.IngressQueueURL},
-		{system.EnvIngressFIFOQueue, &o.IngressFIFOQueueURL},
-		{system.EnvPublishQueue, &o.PublishQueueURL},
-		{system.EnvPublishFIFOQueue, &o.PublishFIFOQueueURL},
-		{system.EnvDeadQueue, &o.DeadQueueURL},
-		{system.EnvDeadPublishQueue, &o.DeadPublishQueueURL},
+		{environment.GroupsTable, &o.GroupsTable},
+		{environment.TokensTable, &o.TokensTable},
+		{environment.Bucket, &o.Bucket},
+		{environment.IngressQueue, &o.IngressQueueURL},
+		{environment.IngressFIFOQueue, &o.IngressFIFOQueueURL},
+		{environment.PublishQueue, &o.PublishQueueURL},
+		{environment.PublishFIFOQueue, &o.PublishFIFOQueueURL},
+		{environment.DeadQueue, &o.DeadQueueURL},
+		{environment.DeadPublishQueue, &o.DeadPublishQueueURL},
 	}
 }
 
@@ -254,12 +255,12 @@ func (s *Stack) checkSources(r *report, f function, text []byte) {
 		r.expect(false, f.name, "sources", "the configuration is not one of this version of once: %v", err)
 		return
 	}
-	urls, err := system.SourceQueues(f.environment[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
+	urls, err := environment.ReadSources(f.environment[environment.SourceQueues], s.Outputs.IngressQueueURL)
 	if err != nil {
-		r.expect(false, f.name, system.EnvSourceQueues, "is wrong: %v", err)
+		r.expect(false, f.name, environment.SourceQueues, "is wrong: %v", err)
 		return
 	}
-	missing := system.QueueURLs{Sources: urls}.WithoutQueue(c)
+	missing := environment.Queues{Sources: urls}.WithoutQueue(c)
 	for _, name := range c.IngressNames() {
 		r.expect(!slices.Contains(missing, name), "ingress."+name, "queue",
 			"the stack has no queue for it, so nothing can be sent to it: deploy a template that is made for the configuration")

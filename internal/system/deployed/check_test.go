@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/system/deployed"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 // wrong returns the problems and unknowns that a check reports, as "resource check".
@@ -50,7 +51,7 @@ func TestCheckNamesEachProblem(t *testing.T) {
 	}
 	process, publish := w.aws.Functions["process"], w.aws.Functions["publish"]
 	process.Environment = maps.Clone(process.Environment)
-	process.Environment[function.EnvGroupsTable], process.Environment[function.EnvTrustedSenders] = "another", ""
+	process.Environment[environment.GroupsTable], process.Environment[environment.TrustedSenders] = "another", ""
 	publish.Whole, publish.Queues = publish.Queues[:1], nil
 	publish.Config += "# changed\n"
 	w.aws.Functions["process"], w.aws.Functions["publish"] = process, publish
@@ -69,7 +70,7 @@ func TestASourceThatTheTemplateHasNoQueueForIsWrong(t *testing.T) {
 	w := newWorldOf(t, configuration+"ingress: {files: {from: s3, stream: orders}, news: {from: sns, stream: orders}}\n")
 	process := w.aws.Functions["process"]
 	process.Environment = maps.Clone(process.Environment)
-	process.Environment[function.EnvSourceQueues] = "files=a-queue"
+	process.Environment[environment.SourceQueues] = "files=a-queue"
 	w.aws.Functions["process"] = process
 	if d := cmp.Diff([]string{"ingress.news queue"}, w.wrong(t)); d != "" {
 		t.Errorf("-want +got\n%s", d)

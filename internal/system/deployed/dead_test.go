@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -17,7 +19,6 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 const ann = "iam:arn:aws:sts::000000000000:assumed-role/Operator"
@@ -127,14 +128,14 @@ func TestAnOperatorNeedsToInvokeTheFunctionsOnly(t *testing.T) {
 func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
 	w := newWorld(t)
 	until := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	var asked []function.Task
-	answers := []function.Redriven{
+	var asked []tasks.Task
+	answers := []tasks.Redriven{
 		{Redriven: 5, Left: 1, Until: until},
 		{Until: until},
 		{Redriven: 2, Failed: 2, Failures: []deadletter.Failure{{MessageID: "m", Error: "gone"}}, Until: until, Done: true},
 	}
 	w.invoke("process", func(payload []byte) any {
-		var task function.Task
+		var task tasks.Task
 		if err := json.Unmarshal(payload, &task); err != nil {
 			t.Error(err)
 		}
@@ -153,11 +154,11 @@ func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
 	if err != nil || !cmp.Equal(admin.RedriveInfo{Redriven: 7, Left: 1, Failed: 2, Failures: failures}, info) {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	task := function.Task{Once: "redrive", Queue: "ingress-dead", Filter: deadletter.Filter{Reason: "rejected"}, Max: 9}
+	task := tasks.Task{Once: "redrive", Queue: "ingress-dead", Filter: deadletter.Filter{Reason: "rejected"}, Max: 9}
 	then, last := task, task
 	then.Max, then.Until = 4, until
 	last.Max, last.Until = 4, until
-	if d := cmp.Diff([]function.Task{task, then, last}, asked); d != "" {
+	if d := cmp.Diff([]tasks.Task{task, then, last}, asked); d != "" {
 		t.Errorf("asked: -want +got\n%s", d)
 	}
 	if d := cmp.Diff([]int{5, 5, 7}, told); d != "" {
@@ -170,7 +171,7 @@ func TestARedriveThatFindsNothingAmongTooManyEnds(t *testing.T) {
 	calls := 0
 	w.invoke("process", func([]byte) any {
 		calls++
-		return function.Redriven{Redriven: max(0, 2-calls), Left: 1000, Filter: deadletter.Filter{Reason: "gone"}}
+		return tasks.Redriven{Redriven: max(0, 2-calls), Left: 1000, Filter: deadletter.Filter{Reason: "gone"}}
 	})
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Reason: "gone"})
 	if !errors.Is(err, deployed.ErrTooMany) || info.Redriven != 1 || calls != 5 {
@@ -262,22 +263,22 @@ func TestOneDeadLetterIsPutBackAndAnotherDroppedByTheirIDs(t *testing.T) {
 func TestADropCallsTheFunctionsUntilTheyAreDoneAndSparesLaterLetters(t *testing.T) {
 	w := newWorld(t)
 	until := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	var asked []function.Task
+	var asked []tasks.Task
 	w.invoke("process", func(payload []byte) any {
-		var task function.Task
+		var task tasks.Task
 		if err := json.Unmarshal(payload, &task); err != nil {
 			return err
 		}
 		asked = append(asked, task)
-		return function.Dropped{Dropped: 3, Filter: task.Filter, Until: task.Until, Done: len(asked) == 2}
+		return tasks.Dropped{Dropped: 3, Filter: task.Filter, Until: task.Until, Done: len(asked) == 2}
 	})
 	info, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead", Stream: "orders", Reason: "invalid", ID: "o-1", MessageIDs: []string{"m-1"}, Until: until})
 	if err != nil || info.Dropped != 6 {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	asks := deadletter.Filter{Stream: "orders", Reason: "invalid", ID: "o-1", MessageIDs: []string{"m-1"}}
-	want := function.Task{Once: function.TaskDrop, Queue: "ingress-dead", Filter: asks, Until: until, By: "iam:arn:aws:sts::000000000000:assumed-role/Operator"}
-	if d := cmp.Diff([]function.Task{want, want}, asked); d != "" {
+	want := tasks.Task{Once: tasks.Drop, Queue: "ingress-dead", Filter: asks, Until: until, By: "iam:arn:aws:sts::000000000000:assumed-role/Operator"}
+	if d := cmp.Diff([]tasks.Task{want, want}, asked); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if _, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead"}); !errors.Is(err, admin.ErrDropAll) || len(asked) != 2 {
@@ -289,9 +290,9 @@ func TestAnAnswerThatDoesNotConfirmWhichLettersWereAskedForIsAnError(t *testing.
 	w := newWorld(t)
 	w.invoke("process", func([]byte) any { // as a version that knows no id
 		return struct {
-			function.Redriven
+			tasks.Redriven
 			Dropped int `json:"dropped"`
-		}{function.Redriven{Redriven: 7, Done: true}, 7}
+		}{tasks.Redriven{Redriven: 7, Done: true}, 7}
 	})
 	var setup *deployed.SetupError
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Queue: "ingress-dead", ID: "o-1"})
@@ -306,24 +307,24 @@ func TestAnAnswerThatDoesNotConfirmWhichLettersWereAskedForIsAnError(t *testing.
 
 func TestASkipIsATaskOfThePublishFunction(t *testing.T) {
 	w := newWorld(t)
-	var asked []function.Task
+	var asked []tasks.Task
 	w.invoke("publish", func(payload []byte) any {
-		var task function.Task
+		var task tasks.Task
 		if err := json.Unmarshal(payload, &task); err != nil {
 			return err
 		}
 		asked = append(asked, task)
 		if task.Number == 3 {
-			return function.Skipped{Destinations: []string{"shop"}}
+			return tasks.Skipped{Destinations: []string{"shop"}}
 		}
-		return function.Skipped{Destinations: []string{}}
+		return tasks.Skipped{Destinations: []string{}}
 	})
 	info, err := w.system.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g/1", Number: 3})
 	if err != nil || !cmp.Equal(info.Destinations, []string{"shop"}) {
 		t.Errorf("%+v, %v", info, err)
 	}
-	want := function.Task{Once: function.TaskSkip, Filter: deadletter.Filter{Stream: "orders"}, Group: "g/1", Number: 3}
-	if d := cmp.Diff([]function.Task{want}, asked); d != "" {
+	want := tasks.Task{Once: tasks.Skip, Filter: deadletter.Filter{Stream: "orders"}, Group: "g/1", Number: 3}
+	if d := cmp.Diff([]tasks.Task{want}, asked); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if _, err := w.system.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g/1", Number: 4}); !errors.Is(err, admin.ErrNotFound) {

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 const (
@@ -28,9 +29,9 @@ const (
 // configurationOf returns the text that a function reads as its configuration: its variable, or the
 // file of that name in its archive.
 func (s *Stack) configurationOf(ctx context.Context, f function) ([]byte, error) {
-	value := f.environment[system.EnvConfig]
+	value := f.environment[environment.Config]
 	if value == "" {
-		return nil, fmt.Errorf("%s is not set", system.EnvConfig)
+		return nil, fmt.Errorf("%s is not set", environment.Config)
 	}
 	if strings.Contains(value, "\n") {
 		return []byte(value), nil
@@ -70,11 +71,11 @@ func (s *Stack) Configuration(ctx context.Context) (*onceconfig.Config, error) {
 	if err != nil {
 		return nil, unread(name, explain(err))
 	}
-	value := out.Configuration.Environment.Variables[system.EnvConfig]
+	value := out.Configuration.Environment.Variables[environment.Config]
 	text := []byte(value)
 	switch {
 	case value == "":
-		return nil, unread(name, fmt.Errorf("%s is not set", system.EnvConfig))
+		return nil, unread(name, fmt.Errorf("%s is not set", environment.Config))
 	case !strings.Contains(value, "\n"):
 		if text, err = s.fileOf(ctx, name, out.Code.Location, value); err != nil {
 			return nil, unread(name, err)

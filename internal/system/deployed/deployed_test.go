@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/deployed"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 func TestTheConfigurationIsThatOfTheProcessFunction(t *testing.T) {
@@ -29,17 +30,17 @@ func TestTheConfigurationIsThatOfTheProcessFunction(t *testing.T) {
 	w.aws.Outputs["ProcessFunction"] = "process"
 	process := w.aws.Functions["process"]
 	process.Environment = maps.Clone(process.Environment)
-	process.Environment[function.EnvConfig] = "streams:\n  inline: {}\n"
+	process.Environment[environment.Config] = "streams:\n  inline: {}\n"
 	w.aws.Functions["process"] = process
 	read("inline") // from its variable
 
-	process.Environment[function.EnvConfig] = "streams:\n  later: {future: true}\n"
+	process.Environment[environment.Config] = "streams:\n  later: {future: true}\n"
 	_, err := w.stack.Configuration(t.Context())
 	var invalid *config.InvalidError
 	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), "of this version") {
 		t.Errorf("a configuration of another version: %v", err)
 	}
-	delete(process.Environment, function.EnvConfig)
+	delete(process.Environment, environment.Config)
 	if _, err := w.stack.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "--config") {
 		t.Errorf("none: %v", err)
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Drop has the functions delete dead letters forever, each those of its own dead-letter queues, as
@@ -39,8 +40,8 @@ func (s *System) dropFrom(ctx context.Context, queue string, o *admin.DropOption
 	}
 	for idle := 0; idle < patience; idle++ {
 		filter := deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID, MessageIDs: o.MessageIDs}
-		task := system.Task{Once: system.TaskDrop, Queue: queue, Filter: filter, Until: o.Until, By: o.By}
-		var out system.Dropped
+		task := tasks.Task{Once: tasks.Drop, Queue: queue, Filter: filter, Until: o.Until, By: o.By}
+		var out tasks.Dropped
 		if err := s.stack.do(ctx, function, task, &out); err != nil {
 			return err
 		}

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/aws/call"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // A function is one of the stack's functions that run the engine.
@@ -43,7 +44,7 @@ func (s *Stack) functions(ctx context.Context) ([]function, error) {
 			if err != nil {
 				return nil, err
 			}
-			if table, ok := f.environment[system.EnvGroupsTable]; ok && !slices.Contains(s.others, table) {
+			if table, ok := f.environment[environment.GroupsTable]; ok && !slices.Contains(s.others, table) {
 				out = append(out, f)
 			}
 		}
@@ -88,12 +89,12 @@ func (s *Stack) trusted(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, f := range functions {
-		if list := f.environment[system.EnvTrustedSenders]; list != "" {
+		if list := f.environment[environment.TrustedSenders]; list != "" {
 			return strings.Split(list, ","), nil
 		}
 	}
 	return nil, &SetupError{
-		fmt.Sprintf("no function of stack %s has %s", s.Name, system.EnvTrustedSenders),
+		fmt.Sprintf("no function of stack %s has %s", s.Name, environment.TrustedSenders),
 		"without it, claims in a dead letter can't be distinguished from facts that the API recorded: deploy the stack again", nil,
 	}
 }

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 // complete returns all outputs of a stack, with dummy values.
@@ -79,7 +80,7 @@ func TestCheckLeavesOutTheFunctionsOfOtherPipelines(t *testing.T) {
 	aws := stacktest.Start(t)
 	aws.Outputs = outputsOf("Orders", "Billing")
 	for name, table := range map[string]string{"own": "value of OrdersGroupsTable", "stale": "of nobody", "foreign": "value of BillingGroupsTable"} {
-		aws.Functions[name] = stacktest.Function{Environment: map[string]string{function.EnvGroupsTable: table}}
+		aws.Functions[name] = stacktest.Function{Environment: map[string]string{environment.GroupsTable: table}}
 	}
 	neither := httptest.NewServer(http.NotFoundHandler()) // tables nor queues
 	t.Cleanup(neither.Close)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	system "github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // Outputs are the outputs of a stack, under the same names. All but the functions are required.
@@ -63,10 +63,10 @@ func (o *Outputs) work() []place {
 
 func (o *Outputs) dead() []place {
 	return []place{
-		{system.DeadIngress, o.DeadQueueURL},
-		{system.DeadIngressFIFO, o.DeadFIFOQueueURL},
-		{system.DeadPublish, o.DeadPublishQueueURL},
-		{system.DeadPublishFIFO, o.DeadPublishFIFOQueueURL},
+		{tasks.DeadIngress, o.DeadQueueURL},
+		{tasks.DeadIngressFIFO, o.DeadFIFOQueueURL},
+		{tasks.DeadPublish, o.DeadPublishQueueURL},
+		{tasks.DeadPublishFIFO, o.DeadPublishFIFOQueueURL},
 	}
 }
 

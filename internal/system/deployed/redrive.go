@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // patience is the number of calls of a function in a row that may end before they are through and
@@ -96,9 +97,9 @@ func (r *redrive) run(ctx context.Context, queue string) error {
 	return fmt.Errorf("redrive %s: %w", queue, ErrTooMany)
 }
 
-func (r *redrive) call(ctx context.Context, function, queue string) (out system.Redriven, err error) {
+func (r *redrive) call(ctx context.Context, function, queue string) (out tasks.Redriven, err error) {
 	filter := deadletter.Filter{Stream: r.options.Stream, Reason: r.options.Reason, ID: r.options.ID}
-	task := system.Task{Once: system.TaskRedrive, Queue: queue, Filter: filter, Until: r.until}
+	task := tasks.Task{Once: tasks.Redrive, Queue: queue, Filter: filter, Until: r.until}
 	if r.options.Max > 0 {
 		task.Max = r.options.Max - r.info.Redriven
 	}
@@ -109,7 +110,7 @@ func (r *redrive) call(ctx context.Context, function, queue string) (out system.
 	return out, err
 }
 
-func (r *redrive) add(queue string, out system.Redriven) {
+func (r *redrive) add(queue string, out tasks.Redriven) {
 	r.until = out.Until
 	r.info.Redriven += out.Redriven
 	r.info.Left += out.Left
@@ -138,7 +139,7 @@ func heeded(function string, asked, answered deadletter.Filter) error {
 // functionOf names the function that redrives a dead-letter queue.
 func (s *Stack) functionOf(queue string) (string, error) {
 	name, function := "ProcessFunction", s.Outputs.ProcessFunction
-	if queue == system.DeadPublish || queue == system.DeadPublishFIFO {
+	if queue == tasks.DeadPublish || queue == tasks.DeadPublishFIFO {
 		name, function = "PublishFunction", s.Outputs.PublishFunction
 	}
 	if function == "" {

@@ -3,19 +3,20 @@ package deployed
 import (
 	"context"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Skip has the publish function make a pending effect a dead letter.
 func (s *System) Skip(ctx context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
-	function, err := s.stack.functionOf(system.DeadPublish)
+	function, err := s.stack.functionOf(tasks.DeadPublish)
 	if err != nil {
 		return admin.SkipInfo{}, err
 	}
-	task := system.Task{Once: system.TaskSkip, Filter: deadletter.Filter{Stream: o.Stream}, Group: o.Group, Number: o.Number}
-	var out system.Skipped
+	task := tasks.Task{Once: tasks.Skip, Filter: deadletter.Filter{Stream: o.Stream}, Group: o.Group, Number: o.Number}
+	var out tasks.Skipped
 	if err := s.stack.do(ctx, function, task, &out); err != nil {
 		return admin.SkipInfo{}, err
 	}

@@ -8,9 +8,10 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Sweep looks at every group, which reads the whole table. If nothing of a group needs publishing,
@@ -103,8 +104,8 @@ func (s *Stack) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var swept system.Swept
-	if err := s.do(ctx, sweeper, system.Task{Once: system.TaskSweep}, &swept); err != nil {
+	var swept tasks.Swept
+	if err := s.do(ctx, sweeper, tasks.Task{Once: tasks.Sweep}, &swept); err != nil {
 		return err
 	}
 	if swept.Failed > 0 {

@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/system/function"
 )
 
 func TestSweepMakesTheFunctionsPublishEffectsThatLostTheirTrigger(t *testing.T) {
@@ -48,19 +49,19 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 	if g, err := w.system.Group(t.Context(), "chat", "room"); err != nil || g.Held != 1 || g.Version != before.Version {
 		t.Errorf("held before %+v, now %+v, %v", before, g, err)
 	}
-	w.invoke("process", func([]byte) any { return function.Swept{Groups: 7} })
+	w.invoke("process", func([]byte) any { return tasks.Swept{Groups: 7} })
 	if info, err = w.system.Sweep(t.Context()); err != nil || info != (admin.SweepInfo{Groups: 1, Failed: 1}) {
 		t.Errorf("where the function had no time for all: %+v, %v", info, err)
 	}
-	var asked function.Task
+	var asked tasks.Task
 	w.invoke("process", func(payload []byte) any {
 		if err := json.Unmarshal(payload, &asked); err != nil {
 			t.Error(err)
 		}
-		return function.Swept{Groups: 1, Done: true}
+		return tasks.Swept{Groups: 1, Done: true}
 	})
 	info, err = w.system.Sweep(t.Context())
-	if err != nil || info != (admin.SweepInfo{Groups: 1, Waiting: 1}) || asked.Once != function.TaskSweep { // this function ran nothing
+	if err != nil || info != (admin.SweepInfo{Groups: 1, Waiting: 1}) || asked.Once != tasks.Sweep { // this function ran nothing
 		t.Errorf("got %+v, %v, asked for %q", info, err, asked.Once)
 	}
 }

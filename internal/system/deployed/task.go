@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/aws/call"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // do has a function do a task, and decodes its answer. Callers may repeat any task, as the SDK does
 // after a lost answer.
-func (s *Stack) do(ctx context.Context, function string, task system.Task, told any) error {
+func (s *Stack) do(ctx context.Context, function string, task tasks.Task, told any) error {
 	payload, err := json.Marshal(task)
 	if err != nil {
 		return fmt.Errorf("encode task: %w", err)

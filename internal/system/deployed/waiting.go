@@ -6,11 +6,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/admin"
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/record"
-	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Waiting counts what waits in the stack. It reads the table of groups from end to end, as the
@@ -70,7 +71,7 @@ func (s *Stack) sourceQueues(ctx context.Context) (map[string]string, error) {
 	if f.Configuration.Environment.Variables == nil {
 		return nil, nil
 	}
-	urls, err := system.SourceQueues(f.Configuration.Environment.Variables[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
+	urls, err := environment.ReadSources(f.Configuration.Environment.Variables[environment.SourceQueues], s.Outputs.IngressQueueURL)
 	if err != nil {
 		return nil, fmt.Errorf("read environment of function %s: %w", name, err)
 	}
@@ -87,7 +88,7 @@ func (s *Stack) SourcesWithoutQueue(ctx context.Context, c *onceconfig.Config) (
 	if err != nil {
 		return nil, err
 	}
-	return system.QueueURLs{Sources: urls}.WithoutQueue(c), nil
+	return environment.Queues{Sources: urls}.WithoutQueue(c), nil
 }
 
 // count adds one group.

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
@@ -30,7 +31,7 @@ func TestWaitingCountsGroupsEffectsAndQueues(t *testing.T) {
 	}
 	process := w.aws.Functions["process"]
 	process.Environment = maps.Clone(process.Environment)
-	process.Environment[function.EnvSourceQueues] = "files=" + path.Base(url)
+	process.Environment[environment.SourceQueues] = "files=" + path.Base(url)
 	w.aws.Functions["process"] = process
 	got, err := w.system.Waiting(t.Context())
 	want := change.Waiting{

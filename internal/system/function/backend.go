@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -19,7 +21,7 @@ import (
 // A Backend runs a program with handlers of its own as one of the functions.
 type Backend struct {
 	function Function
-	settings Settings
+	settings environment.Settings
 	clients  Clients
 	log      *slog.Logger
 	store    *dynamostore.Store
@@ -31,14 +33,14 @@ var _ system.Backend = (*Backend)(nil)
 
 // NewBackend reads the environment of a function. A nil log discards.
 func NewBackend(cfg aws.Config, function Function, log *slog.Logger) (*Backend, error) {
-	settings, err := ReadSettings(os.Getenv)
+	settings, err := environment.Read(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	return newBackend(function, settings, NewClients(cfg), log)
 }
 
-func newBackend(function Function, settings Settings, clients Clients, log *slog.Logger) (*Backend, error) {
+func newBackend(function Function, settings environment.Settings, clients Clients, log *slog.Logger) (*Backend, error) {
 	// with replies: the tokens of decorators keep them
 	store, err := newStore(Ingest, settings, clients)
 	if err != nil {

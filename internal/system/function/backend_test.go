@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/effectively-once/once/internal/config"
@@ -120,7 +122,7 @@ func TestAStreamThatOnlyTheCodeDeclaresIsRefusedAtTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := Settings{Config: c}
+	settings := environment.Settings{Config: c}
 	settings.Tables.Groups, settings.Tables.Tokens = "groups", "tokens"
 	for _, function := range []Function{Ingest, Process, Publish} {
 		b, err := newBackend(function, settings, Clients{}, nil)

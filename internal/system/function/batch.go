@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -136,7 +138,7 @@ func (s *System) hide(ctx context.Context, name string, h *hiding) {
 }
 
 // sqsPauser returns the queue of the deployment with a name, or nil if there is none.
-func sqsPauser(client *sqs.Client, urls QueueURLs) func(name string) pauser {
+func sqsPauser(client *sqs.Client, urls environment.Queues) func(name string) pauser {
 	return func(name string) pauser {
 		work := []string{urls.Ingress, urls.IngressFIFO, urls.Publish, urls.PublishFIFO}
 		for _, url := range slices.AppendSeq(work, maps.Values(urls.Sources)) {

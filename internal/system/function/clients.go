@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -73,7 +75,7 @@ func (c Clients) sign(url string, next http.RoundTripper) (http.RoundTripper, er
 
 // ports are the queues of a deployment. When SQS answers, the message is durable, so that every
 // order of calls is kept.
-func (c Clients) ports(settings Settings) pipeline.Ports {
+func (c Clients) ports(settings environment.Settings) pipeline.Ports {
 	b, urls := c.bodies(settings), settings.Queues
 	port := func(url string) queue.Queue { return b.queue(c.SQS, url) }
 	return pipeline.Ports{
@@ -83,7 +85,7 @@ func (c Clients) ports(settings Settings) pipeline.Ports {
 }
 
 // delays keep the messages that are due later than a queue can delay them.
-func (c Clients) delays(settings Settings) *dynamodelay.Store {
+func (c Clients) delays(settings environment.Settings) *dynamodelay.Store {
 	return dynamodelay.New(c.DynamoDB, settings.Tables.Groups)
 }
 
@@ -93,7 +95,7 @@ type bodies struct {
 	trusted []string
 }
 
-func (c Clients) bodies(settings Settings) bodies {
+func (c Clients) bodies(settings environment.Settings) bodies {
 	b := bodies{trusted: settings.Trusted}
 	if settings.Bucket != "" {
 		b.place = s3blob.NewBodies(c.S3, settings.Bucket)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -35,7 +37,7 @@ import (
 // A later world has a queue behind each kind of destination of AWS.
 type later struct {
 	t        *testing.T
-	settings Settings
+	settings environment.Settings
 	clients  Clients
 	orders   system.Stream
 	behind   map[string]*sqsqueue.Queue // by the name of the destination

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -105,7 +107,7 @@ func deployLarge(t *testing.T, between func(invoker) invoker) *deployment {
 	if d.store, err = dynamostore.New(clients.DynamoDB, d.tables, dynamostore.Options{Claims: s3blob.NewClaims(clients.S3, bucket)}); err != nil {
 		t.Fatal(err)
 	}
-	d.env = append(d.env, EnvBucket+"="+bucket, EnvConfig+"="+fmt.Sprintf(largeConfig, d.webhook.url+"/shop"))
+	d.env = append(d.env, environment.Bucket+"="+bucket, environment.Config+"="+fmt.Sprintf(largeConfig, d.webhook.url+"/shop"))
 	d.run(t, between)
 	return d
 }
@@ -132,12 +134,12 @@ func prepare(t *testing.T, process string) *deployment {
 	}
 	d.env = []string{
 		// as ElasticMQ calls all senders
-		EnvGroupsTable + "=" + tables.Groups, EnvTokensTable + "=" + tables.Tokens, EnvTrustedSenders + "=127.0.0.1",
-		EnvConfig + "=" + fmt.Sprintf(deployedConfig, d.webhook.url+"/shop", d.webhook.url+"/bank"), "AWS_LAMBDA_LOG_FORMAT=JSON",
+		environment.GroupsTable + "=" + tables.Groups, environment.TokensTable + "=" + tables.Tokens, environment.TrustedSenders + "=127.0.0.1",
+		environment.Config + "=" + fmt.Sprintf(deployedConfig, d.webhook.url+"/shop", d.webhook.url+"/bank"), "AWS_LAMBDA_LOG_FORMAT=JSON",
 	}
 	for variable, suffix := range map[string]string{
-		EnvIngressQueue: "ingress", EnvIngressFIFOQueue: "ingress.fifo", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish.fifo",
-		EnvDeadQueue: "dead", EnvDeadPublishQueue: "dead-publish",
+		environment.IngressQueue: "ingress", environment.IngressFIFOQueue: "ingress.fifo", environment.PublishQueue: "publish", environment.PublishFIFOQueue: "publish.fifo",
+		environment.DeadQueue: "dead", environment.DeadPublishQueue: "dead-publish",
 	} {
 		url := awstest.Queue(t, clients.SQS, name+"-"+suffix, nil)
 		d.queues[variable] = sqsqueue.New(clients.SQS, url)
@@ -183,7 +185,7 @@ func (d *deployment) run(t *testing.T, between func(invoker) invoker) {
 	front := httptest.NewServer(host.Front(d.instance(t, "ingest").Invoke))
 	d.url = front.URL
 	for variable, function := range map[string]string{
-		EnvIngressQueue: "process", EnvIngressFIFOQueue: "process", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish",
+		environment.IngressQueue: "process", environment.IngressFIFOQueue: "process", environment.PublishQueue: "publish", environment.PublishFIFOQueue: "publish",
 	} {
 		for range 2 {
 			source := host.Source{Queue: d.queues[variable], Visibility: visibility, Wait: time.Second}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +30,7 @@ streams:
 func openDirect(t *testing.T, handler record.Handler) (*System, *offline) {
 	t.Helper()
 	o := &offline{tables: map[string]map[string]json.RawMessage{"groups": {}, "tokens": {}}}
-	settings, err := ReadSettings(environment(nil))
+	settings, err := environment.Read(variables(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,7 @@ func TestAFunctionDoesNotStartWithADirectStreamThatNeedsTheOrderOfAQueue(t *test
 		"{direct: false}":                     false,
 		"{}":                                  false,
 	} {
-		settings, err := ReadSettings(environment(nil))
+		settings, err := environment.Read(variables(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +128,7 @@ func TestAFunctionDoesNotStartWithADirectStreamThatNeedsTheOrderOfAQueue(t *test
 }
 
 func TestAFunctionDoesNotStartWithADirectStreamThatCodeOrders(t *testing.T) {
-	settings, err := ReadSettings(environment(nil))
+	settings, err := environment.Read(variables(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

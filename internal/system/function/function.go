@@ -10,6 +10,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -50,7 +53,7 @@ type System struct {
 	watch     *telemetry.Telemetry
 	bucket    bool // there is one, for blobs, claims and bodies
 	bodies    bodies
-	queues    QueueURLs
+	queues    environment.Queues
 	sqs       *sqs.Client
 	pauser    func(queue string) pauser // nil if the functions do not know the queue
 	log       *slog.Logger
@@ -59,7 +62,7 @@ type System struct {
 
 // Open makes the system of one function, with the configured streams and the streams declared in
 // code. It makes no call. If log is nil, nothing is logged.
-func Open(function Function, settings Settings, clients Clients, log *slog.Logger, declared ...system.Stream) (*System, error) {
+func Open(function Function, settings environment.Settings, clients Clients, log *slog.Logger, declared ...system.Stream) (*System, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -71,7 +74,7 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 }
 
 // open makes a system with existing clients and telemetry.
-func open(function Function, settings Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
+func open(function Function, settings environment.Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
 	if err := pipeline.CheckDirect(settings.Config, declared); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	}
 	cfg := pipeline.Config{
 		Config: settings.Config, Declared: declared, Store: store, Ports: clients.ports(settings), Open: clients.destination, OpenHandler: clients.handlers(function), Sign: clients.sign, Secret: clients.secrets().Source,
-		Trusted: settings.Trusted, Sources: settings.Queues.byQueue(), Partitions: partitions, Watch: watch, Log: log,
+		Trusted: settings.Trusted, Sources: settings.Queues.ByQueue(), Partitions: partitions, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
 		cfg.Blobs, cfg.Large = s3blob.New(clients.S3, settings.Bucket), true
@@ -118,7 +121,7 @@ func newSchedules(function Function, p *pipeline.Pipeline, store *dynamostore.St
 
 // newStore returns the store of a function. Behind a queue there is no caller that waits for a
 // reply: the replies of duplicates are not read there, which saves their cost.
-func newStore(function Function, settings Settings, clients Clients) (*dynamostore.Store, error) {
+func newStore(function Function, settings environment.Settings, clients Clients) (*dynamostore.Store, error) {
 	var o dynamostore.Options
 	if function == Process {
 		o.Replies = dynamostore.LeaveReplies
@@ -191,7 +194,7 @@ func (s *System) knownTo(r *http.Request) []string {
 // orTask returns a handler of tasks, and of batches of messages.
 func (s *System) orTask(handle queue.Handler) Handler {
 	return func(ctx context.Context, event json.RawMessage) (any, error) {
-		task, ok, err := readTask(event)
+		task, ok, err := tasks.Read(event)
 		switch {
 		case err != nil:
 			return nil, err
@@ -215,7 +218,7 @@ func Start(function Function) {
 }
 
 func openFromEnvironment(function Function, log *slog.Logger) (*System, error) {
-	settings, settingsErr := ReadSettings(os.Getenv)
+	settings, settingsErr := environment.Read(os.Getenv)
 	cfg, err := lambdaconfig.Load(os.Getenv)
 	if err != nil {
 		err = fmt.Errorf("read AWS settings: %w", err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue"
@@ -105,12 +107,12 @@ func deliverOnce(t *testing.T, d *deployment) {
 
 func TestMessagesRefusedByTheFunctionsGoToTheDeadLetterQueue(t *testing.T) {
 	d := deploy(t, peace)
-	sent := d.queues[EnvIngressQueue].Send(t.Context(), []queue.Message{{Body: "lost", Attributes: map[string]string{"once-stream": "unknown", "once-id": "1"}}})
+	sent := d.queues[environment.IngressQueue].Send(t.Context(), []queue.Message{{Body: "lost", Attributes: map[string]string{"once-stream": "unknown", "once-id": "1"}}})
 	if sent[0].Err != nil {
 		t.Fatal(sent[0].Err)
 	}
 	for range 60 {
-		got, err := d.queues[EnvDeadQueue].Receive(t.Context(), 1, time.Minute, time.Second)
+		got, err := d.queues[environment.DeadQueue].Receive(t.Context(), 1, time.Minute, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,9 +147,9 @@ func TestAProgramWithHandlersReplacesTheProcessFunction(t *testing.T) {
 func TestAFunctionWithoutItsEnvironmentExitsWithAnError(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	i := host.New(bootstrap(t, "process"), host.Options{Env: []string{EnvConfig + "=" + webhookConfig}, Output: &log})
+	i := host.New(bootstrap(t, "process"), host.Options{Env: []string{environment.Config + "=" + webhookConfig}, Output: &log})
 	_, err := i.Invoke(t.Context(), []byte(`{}`))
-	if !errors.Is(err, host.ErrExited) || !strings.Contains(log.String(), EnvGroupsTable) {
+	if !errors.Is(err, host.ErrExited) || !strings.Contains(log.String(), environment.GroupsTable) {
 		t.Errorf("got %v and the log %q", err, log.String())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/effectively-once/once/internal/queue"
 )
 
@@ -18,9 +20,9 @@ func FuzzEvent(f *testing.F) {
 		f.Add([]byte(event))
 	}
 	f.Fuzz(func(t *testing.T, event []byte) {
-		var task Task
+		var task tasks.Task
 		read := json.Unmarshal(event, &task) == nil && task.Once != ""
-		if read && (task.Once == TaskSweep || task.Once == TaskSweepAll || task.Once == TaskRedrive) {
+		if read && (task.Once == tasks.Sweep || task.Once == tasks.SweepAll || task.Once == tasks.Redrive) {
 			return
 		}
 		batches := 0

@@ -4,13 +4,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
 func TestOnlyTheFunctionsThatRunHandlersOpenThem(t *testing.T) {
 	const config = "streams: {orders: {}, mail: {}, jobs: {}}\nhandlers:\n  orders: {lambda: orders}\n" +
 		"  mail: {url: \"https://mail.example\", secret: \"env:SECRET_THAT_IS_NOT_SET\"}\n  jobs: {exec: python3 jobs.py}\n"
-	settings, err := ReadSettings(environment(map[string]string{EnvConfig: config}))
+	settings, err := environment.Read(variables(map[string]string{environment.Config: config}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -47,7 +50,7 @@ func openOffline(t *testing.T, function Function) (*System, *offline) {
 		DynamoDB: o.dynamodb(),
 		SQS:      sqs.New(sqs.Options{Region: "eu-central-1", Credentials: anyKeys(), HTTPClient: o, RetryMaxAttempts: 1}),
 	}
-	settings, err := ReadSettings(environment(nil))
+	settings, err := environment.Read(variables(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +204,7 @@ func TestTheCallsOfOneRedriveShareTheTimeAtWhichTheFirstBegan(t *testing.T) {
 	s, o := openOffline(t, Process)
 	begun := time.UnixMilli(1_700_000_000_000).UTC()
 	s.now = func() time.Time { return begun }
-	first, err := s.redrive(t.Context(), Task{Queue: DeadIngress})
+	first, err := s.redrive(t.Context(), tasks.Task{Queue: tasks.DeadIngress})
 	if err != nil || !first.Until.Equal(begun) || !first.Done {
 		t.Fatalf("the first call: %+v, %v", first, err)
 	}
@@ -210,8 +213,8 @@ func TestTheCallsOfOneRedriveShareTheTimeAtWhichTheFirstBegan(t *testing.T) {
 		"MessageId": "1", "ReceiptHandle": "r", "Body": "{}", "Attributes": map[string]string{"SentTimestamp": strconv.FormatInt(begun.UnixMilli()+1, 10)},
 	}}
 	s.now = func() time.Time { return begun.Add(time.Minute) }
-	second, err := s.redrive(t.Context(), Task{Queue: DeadIngress, Until: first.Until})
-	if d := cmp.Diff(Redriven{Left: 1, Until: begun, Done: true}, second); d != "" || err != nil || o.visible != 1 {
+	second, err := s.redrive(t.Context(), tasks.Task{Queue: tasks.DeadIngress, Until: first.Until})
+	if d := cmp.Diff(tasks.Redriven{Left: 1, Until: begun, Done: true}, second); d != "" || err != nil || o.visible != 1 {
 		t.Errorf("the second call (-want +got)\n%s%v, %d made visible", d, err, o.visible)
 	}
 }
@@ -254,7 +257,7 @@ func TestASweepThatCanNotListClaimsIsAnError(t *testing.T) {
 func TestASweepOfEverythingListsTheBucketIfThereIsOne(t *testing.T) {
 	for bucket, lists := range map[string]bool{"": false, "objects": true} {
 		o := &offline{tables: map[string]map[string]json.RawMessage{"groups": {}, "tokens": {}}}
-		settings, err := ReadSettings(environment(map[string]string{EnvBucket: bucket}))
+		settings, err := environment.Read(variables(map[string]string{environment.Bucket: bucket}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +270,7 @@ func TestASweepOfEverythingListsTheBucketIfThereIsOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.do(t.Context(), Task{Once: TaskSweepAll}); errors.Is(err, errNowhere) != lists {
+		if _, err := s.do(t.Context(), tasks.Task{Once: tasks.SweepAll}); errors.Is(err, errNowhere) != lists {
 			t.Errorf("bucket %q: %v", bucket, err)
 		}
 	}
@@ -283,7 +286,7 @@ func (nowhere) Do(*http.Request) (*http.Response, error) { return nil, errNowher
 func TestARedriveWhoseQueueDoesNotAnswerIsAnError(t *testing.T) {
 	s, o := openOffline(t, Process)
 	o.fail = context.DeadlineExceeded // the client's own timeout, while the function has time left
-	if got, err := s.redrive(t.Context(), Task{Queue: DeadIngress}); !errors.Is(err, context.DeadlineExceeded) || got.Done {
+	if got, err := s.redrive(t.Context(), tasks.Task{Queue: tasks.DeadIngress}); !errors.Is(err, context.DeadlineExceeded) || got.Done {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

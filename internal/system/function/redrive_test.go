@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -25,7 +28,7 @@ import (
 // A mended system has dead letters that a redrive can process.
 type mended struct {
 	*System
-	settings Settings
+	settings environment.Settings
 	clients  Clients
 	accepted time.Time // of all of its messages
 }
@@ -43,13 +46,13 @@ func openMended(t *testing.T, function Function, trusted ...string) *mended {
 	return &mended{s, settings, clients, time.Now().UTC().Add(-time.Hour).Truncate(time.Second)}
 }
 
-func (m *mended) redrive(t *testing.T, task string) Redriven {
+func (m *mended) redrive(t *testing.T, task string) tasks.Redriven {
 	t.Helper()
 	answer, err := m.Handler()(t.Context(), json.RawMessage(task))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, ok := answer.(Redriven)
+	out, ok := answer.(tasks.Redriven)
 	if !ok {
 		t.Fatalf("answered %T", answer)
 	}
@@ -97,16 +100,16 @@ func (m *mended) refusal(id string, reason record.Reason) record.Refused {
 	return record.Refused{Message: m.order(id), Reason: reason, Detail: "as it says"}
 }
 
-func ignoringUntil() cmp.Option { return cmpopts.IgnoreFields(Redriven{}, "Until", "Filter") }
+func ignoringUntil() cmp.Option { return cmpopts.IgnoreFields(tasks.Redriven{}, "Until", "Filter") }
 
 func TestARedriveKeepsPrincipalAndAcceptance(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	given := wire.ToQueue(m.order("2")) // as a queue moves a message beyond its limit of receives
 	m.put(t, m.settings.Queues.DeadFIFO, given)
-	for _, name := range []string{DeadIngress, DeadIngressFIFO} {
+	for _, name := range []string{tasks.DeadIngress, tasks.DeadIngressFIFO} {
 		got := m.redrive(t, `{"once":"redrive","queue":"`+name+`"}`)
-		if d := cmp.Diff(Redriven{Redriven: 1, Done: true}, got, ignoringUntil()); d != "" {
+		if d := cmp.Diff(tasks.Redriven{Redriven: 1, Done: true}, got, ignoringUntil()); d != "" {
 			t.Errorf("%s (-want +got)\n%s", name, d)
 		}
 	}
@@ -167,7 +170,7 @@ func TestARedriveTakesTheRequestedLettersAndReleasesTheOthers(t *testing.T) {
 		t.Errorf("at most two: %+v", first)
 	}
 	second := m.redrive(t, `{"once":"redrive","queue":"ingress-dead","reason":"unknown"}`)
-	if d := cmp.Diff(Redriven{Redriven: 1, Left: 4, Done: true}, second, ignoringUntil()); d != "" {
+	if d := cmp.Diff(tasks.Redriven{Redriven: 1, Left: 4, Done: true}, second, ignoringUntil()); d != "" {
 		t.Errorf("by reason (-want +got)\n%s", d)
 	}
 	third := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
@@ -190,11 +193,11 @@ func TestALetterRefusedAgainStaysForTheNextRedrive(t *testing.T) {
 		return nil
 	})
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
-	task, err := json.Marshal(Task{Once: TaskRedrive, Queue: DeadIngress, Until: first.Until})
+	task, err := json.Marshal(tasks.Task{Once: tasks.Redrive, Queue: tasks.DeadIngress, Until: first.Until})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(Redriven{Left: 1, Done: true, Until: first.Until}, m.redrive(t, string(task))); d != "" {
+	if d := cmp.Diff(tasks.Redriven{Left: 1, Done: true, Until: first.Until}, m.redrive(t, string(task))); d != "" {
 		t.Errorf("the same run (-want +got)\n%s", d)
 	}
 	if next := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); next.Redriven != 1 {
@@ -226,7 +229,7 @@ func TestARedriveEndsBeforeItsFunctionDoes(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	answer, err := m.Handler()(ctx, json.RawMessage(`{"once":"redrive","queue":"ingress-dead"}`))
-	if got, ok := answer.(Redriven); err != nil || !ok || got.Done || got.Redriven > 0 || got.Until.IsZero() {
+	if got, ok := answer.(tasks.Redriven); err != nil || !ok || got.Done || got.Redriven > 0 || got.Until.IsZero() {
 		t.Errorf("got %+v, %v", answer, err)
 	}
 }
@@ -236,12 +239,12 @@ func TestAFunctionRedrivesItsOwnDeadLettersOnly(t *testing.T) {
 		function    Function
 		queue, want string
 	}{
-		{Process, DeadPublish, `redrive: function process has no dead-letter queue "publish-dead", but ingress-dead and ingress-dead.fifo`},
+		{Process, tasks.DeadPublish, `redrive: function process has no dead-letter queue "publish-dead", but ingress-dead and ingress-dead.fifo`},
 		{Publish, "", `redrive: function publish has no dead-letter queue "", but publish-dead and publish-dead.fifo`},
-		{Publish, DeadPublishFIFO, "redrive: the environment names no queue publish-dead.fifo"},
+		{Publish, tasks.DeadPublishFIFO, "redrive: the environment names no queue publish-dead.fifo"},
 	} {
 		s := &System{function: c.function}
-		if _, err := s.do(t.Context(), Task{Once: TaskRedrive, Queue: c.queue}); err == nil || err.Error() != c.want {
+		if _, err := s.do(t.Context(), tasks.Task{Once: tasks.Redrive, Queue: c.queue}); err == nil || err.Error() != c.want {
 			t.Errorf("%s, %q: %v", c.function, c.queue, err)
 		}
 	}
@@ -307,7 +310,7 @@ func TestADropDeletesTheLettersOfOneStreamAndOfTheGivenMessageIDs(t *testing.T) 
 		want   int
 	}{{`"stream":"others"`, 0}, {`"stream":"orders","message_ids":["` + both[1].ID + `"]`, 1}, {`"stream":"orders"`, 1}} {
 		answer, err := m.Handler()(t.Context(), json.RawMessage(`{"once":"drop","queue":"ingress-dead","id":"1",`+c.filter+`}`))
-		got, _ := answer.(Dropped)
+		got, _ := answer.(tasks.Dropped)
 		if err != nil || got.Dropped != c.want {
 			t.Errorf("%s: %+v, %v", c.filter, answer, err)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -34,7 +36,7 @@ destinations:
 // A restored system has tables that can be put back to a copy. Its receiver drops each message of
 // the queue billing whose identity it has seen.
 type restored struct {
-	settings Settings
+	settings environment.Settings
 	clients  Clients
 	billing  string
 	seen     map[string]string // bodies by identity

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -22,19 +24,19 @@ func TestTheSkipTaskMakesAPendingEffectADeadLetterAndTriggersItsGroup(t *testing
 	}
 	awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.PublishFIFO)) // the triggers, which may be hidden for long
 	o := m.order("o-2")
-	skip := func(number string) Skipped {
+	skip := func(number string) tasks.Skipped {
 		task := `{"once": "skip", "stream": "` + o.Stream + `", "group": "` + o.GroupName() + `", "number": ` + number + `}`
 		answer, err := m.Handler()(t.Context(), json.RawMessage(task))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer.(Skipped)
+		return answer.(tasks.Skipped)
 	}
-	if d := cmp.Diff(Skipped{Destinations: []string{"shop"}}, skip("1")); d != "" {
+	if d := cmp.Diff(tasks.Skipped{Destinations: []string{"shop"}}, skip("1")); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	for _, number := range []string{"1", "7"} {
-		if d := cmp.Diff(Skipped{Destinations: []string{}}, skip(number)); d != "" {
+		if d := cmp.Diff(tasks.Skipped{Destinations: []string{}}, skip(number)); d != "" {
 			t.Errorf("%s is not pending (-want +got)\n%s", number, d)
 		}
 	}
@@ -54,7 +56,7 @@ func TestTheSkipTaskMakesAPendingEffectADeadLetterAndTriggersItsGroup(t *testing
 
 func TestOnlyThePublishFunctionSkips(t *testing.T) {
 	s, _ := openOffline(t, Process)
-	if _, err := s.do(t.Context(), Task{Once: TaskSkip, Group: "g", Number: 1}); err == nil || !strings.Contains(err.Error(), "does not publish") {
+	if _, err := s.do(t.Context(), tasks.Task{Once: tasks.Skip, Group: "g", Number: 1}); err == nil || !strings.Contains(err.Error(), "does not publish") {
 		t.Errorf("%v", err)
 	}
 }

@@ -11,24 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/internal/record"
 )
-
-// A Swept counts the work of a sweep.
-type Swept struct {
-	// Groups were visited to the end; Failed groups returned errors.
-	Groups int `json:"groups"`
-	Failed int `json:"failed"`
-	// Moved is how many delayed messages were moved to their queues.
-	Moved int `json:"moved,omitempty"`
-	// Strays are deleted objects: staged blobs and claims that no group knows.
-	Strays int `json:"strays"`
-	// Done is false if time ended the sweep. That is no error: each sweep begins elsewhere, so that
-	// several reach all.
-	Done bool `json:"done"`
-}
 
 const (
 	// strayAfter is the age at which an object that no group knows is deleted. It is longer than
@@ -43,7 +31,7 @@ const (
 
 // sweepAll finishes the work of crashed workers: in groups first, then in the bucket, even if
 // groups failed. Before, it looks for entries of pools that wait for long.
-func (s *System) sweepAll(ctx context.Context) (Swept, error) {
+func (s *System) sweepAll(ctx context.Context) (tasks.Swept, error) {
 	lateErr := s.sessions.Late(ctx)
 	if late(ctx, lateErr) {
 		lateErr = nil
@@ -86,7 +74,7 @@ func (s *System) moveDelayed(ctx context.Context) (moved int, through bool, err 
 
 // sweepEach sends the ticks of schedules, moves delayed messages, continues the ends of streams,
 // which are few, and then closes gaps.
-func (s *System) sweepEach(ctx context.Context) (Swept, error) {
+func (s *System) sweepEach(ctx context.Context) (tasks.Swept, error) {
 	ticks := s.sendTicks(ctx)
 	moved, through, moveErr := s.moveDelayed(ctx)
 	ends := s.sessions.SweepEnds(ctx)
@@ -117,7 +105,7 @@ func late(ctx context.Context, err error) bool {
 // sweep visits groups, several at once. If a visit fails, it is logged, and the next sweep tries
 // the group again. If the groups can't be listed, that is an error, unless time was over after some
 // were listed.
-func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, error], visit func(context.Context, record.GroupKey) error) (Swept, error) {
+func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, error], visit func(context.Context, record.GroupKey) error) (tasks.Swept, error) {
 	var done, failed atomic.Int64
 	var visits errgroup.Group
 	visits.SetLimit(sweepers)
@@ -136,7 +124,7 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 		})
 	})
 	_ = visits.Wait() // visits fail one by one
-	swept := Swept{Groups: int(done.Load()), Failed: int(failed.Load()), Done: listing == nil && ctx.Err() == nil}
+	swept := tasks.Swept{Groups: int(done.Load()), Failed: int(failed.Load()), Done: listing == nil && ctx.Err() == nil}
 	if listing != nil {
 		return swept, fmt.Errorf("sweep: %w", listing)
 	}

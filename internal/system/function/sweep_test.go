@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -40,12 +43,12 @@ func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 }
 
 // emulated makes tables and queues on emulators, for a system with a configuration.
-func emulated(t *testing.T, text string) (Settings, Clients) {
+func emulated(t *testing.T, text string) (environment.Settings, Clients) {
 	t.Helper()
 	clients := NewClients(awstest.Config(t, "DYNAMODB", "SQS"))
 	name := "test-" + rand.Text()
 	// as ElasticMQ calls all senders
-	settings := Settings{Tables: awstest.Tables(t, clients.DynamoDB), Trusted: []string{"127.0.0.1"}}
+	settings := environment.Settings{Tables: awstest.Tables(t, clients.DynamoDB), Trusted: []string{"127.0.0.1"}}
 	queues := &settings.Queues
 	for suffix, url := range map[string]*string{
 		"ingress": &queues.Ingress, "ingress.fifo": &queues.IngressFIFO, "publish": &queues.Publish, "publish.fifo": &queues.PublishFIFO,
@@ -60,13 +63,13 @@ func emulated(t *testing.T, text string) (Settings, Clients) {
 	return settings, clients
 }
 
-func do(t *testing.T, h Handler, event string) Swept {
+func do(t *testing.T, h Handler, event string) tasks.Swept {
 	t.Helper()
 	answer, err := h(t.Context(), json.RawMessage(event))
 	if err != nil {
 		t.Fatal(err)
 	}
-	swept, ok := answer.(Swept)
+	swept, ok := answer.(tasks.Swept)
 	if !ok {
 		t.Fatalf("answered %T", answer)
 	}
@@ -84,7 +87,7 @@ func TestTheScheduleClosesGapsOfGroupsThatHoldMessages(t *testing.T) {
 		t.Fatalf("the second message is %s: %v", out[0].Kind, out[0].Err)
 	}
 	eventually.Succeeds(t, func() error { // until the gap is older than its stream's gap time
-		if diff := cmp.Diff(Swept{Groups: 1, Done: true}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
+		if diff := cmp.Diff(tasks.Swept{Groups: 1, Done: true}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -92,7 +95,7 @@ func TestTheScheduleClosesGapsOfGroupsThatHoldMessages(t *testing.T) {
 	if out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(2)}); out[0].Kind != record.Duplicate {
 		t.Errorf("after the sweep, a copy of the held message is %s", out[0].Kind)
 	}
-	if diff := cmp.Diff(Swept{Done: true}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
+	if diff := cmp.Diff(tasks.Swept{Done: true}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
 		t.Errorf("a second sweep finds something:\n%s", diff)
 	}
 }
@@ -104,7 +107,7 @@ func TestAWholeSweepTriggersStrandedEffects(t *testing.T) {
 	}
 	lose(t, triggers)
 
-	if diff := cmp.Diff(Swept{Groups: 1, Done: true}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
+	if diff := cmp.Diff(tasks.Swept{Groups: 1, Done: true}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
 		t.Error(diff)
 	}
 	lose(t, triggers)
@@ -186,7 +189,7 @@ func TestCorruptGroupsDoNotEndASweep(t *testing.T) {
 		for _, key := range step.damaged {
 			corrupt(t, clients.DynamoDB, settings.Tables.Groups, key)
 		}
-		if diff := cmp.Diff(Swept{Groups: step.want, Done: true}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
+		if diff := cmp.Diff(tasks.Swept{Groups: step.want, Done: true}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
 			t.Error(diff)
 		}
 	}

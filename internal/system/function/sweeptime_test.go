@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
@@ -55,7 +57,7 @@ func TestASweepWhoseTimeIsOverIsNotDoneAndNoError(t *testing.T) {
 			<-ctx.Done() // as a store that does not answer
 			return fmt.Errorf("load group: %w", ctx.Err())
 		})
-		if diff := cmp.Diff(Swept{Groups: 1}, swept); diff != "" || err != nil {
+		if diff := cmp.Diff(tasks.Swept{Groups: 1}, swept); diff != "" || err != nil {
 			t.Errorf("%v; swept (-want +got)\n%s", err, diff)
 		}
 	})
@@ -121,9 +123,9 @@ func TestStraysAreDeletedWithoutTimeForAllGroups(t *testing.T) {
 		}
 		s.bucket = true
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		answer, err := s.do(ctx, Task{Once: TaskSweepAll})
+		answer, err := s.do(ctx, tasks.Task{Once: tasks.SweepAll})
 		cancel()
-		if diff := cmp.Diff(any(Swept{Strays: 1}), answer); diff != "" || claims.deleted != 1 {
+		if diff := cmp.Diff(any(tasks.Swept{Strays: 1}), answer); diff != "" || claims.deleted != 1 {
 			t.Errorf("behind %q: swept (-want +got)\n%s", behind, diff)
 		}
 		if failed := errors.Is(err, context.DeadlineExceeded); failed != mayFail || !failed && err != nil {

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
+
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -57,7 +60,7 @@ func TestTheUsageOfAMessage(t *testing.T) {
 	for _, c := range usageCases() {
 		got.Cases = append(got.Cases, measureCase(t, c))
 	}
-	got.Sweep, got.SweepAll = measureSweep(t, TaskSweep), measureSweep(t, TaskSweepAll)
+	got.Sweep, got.SweepAll = measureSweep(t, tasks.Sweep), measureSweep(t, tasks.SweepAll)
 	if *updateUsage {
 		text, err := json.MarshalIndent(got, "", "  ")
 		if err != nil {
@@ -134,7 +137,7 @@ func measureCase(t *testing.T, c usageCase) bill.Case {
 func measureSweep(t *testing.T, task string) bill.Counts {
 	t.Helper()
 	m := newMeasured(t, "orders", "{}", false)
-	m.invoke(Process, Task{Once: task})
+	m.invoke(Process, tasks.Task{Once: task})
 	return m.total.Per(1)
 }
 
@@ -159,17 +162,17 @@ func newMeasured(t *testing.T, stream, settings string, handler bool) *measured 
 	counted := m.clients(cfg)
 	name, tables := "test-"+rand.Text(), awstest.Tables(t, plain.DynamoDB)
 	env := map[string]string{
-		EnvGroupsTable: tables.Groups, EnvTokensTable: tables.Tokens, EnvTrustedSenders: "127.0.0.1",
-		EnvConfig: fmt.Sprintf("streams:\n  %s: %s\ndestinations:\n  shop: {webhook: %q}\n", stream, settings, m.hook.url+"/shop"),
+		environment.GroupsTable: tables.Groups, environment.TokensTable: tables.Tokens, environment.TrustedSenders: "127.0.0.1",
+		environment.Config: fmt.Sprintf("streams:\n  %s: %s\ndestinations:\n  shop: {webhook: %q}\n", stream, settings, m.hook.url+"/shop"),
 	}
 	for variable, suffix := range map[string]string{
-		EnvIngressQueue: "ingress", EnvIngressFIFOQueue: "ingress.fifo", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish.fifo",
-		EnvDeadQueue: "dead", EnvDeadPublishQueue: "dead-publish",
+		environment.IngressQueue: "ingress", environment.IngressFIFOQueue: "ingress.fifo", environment.PublishQueue: "publish", environment.PublishFIFOQueue: "publish.fifo",
+		environment.DeadQueue: "dead", environment.DeadPublishQueue: "dead-publish",
 	} {
 		env[variable] = awstest.Queue(t, plain.SQS, name+"-"+suffix, nil)
 		m.queues[variable] = sqsqueue.New(counted.SQS, env[variable])
 	}
-	parsed, err := ReadSettings(func(name string) string { return env[name] })
+	parsed, err := environment.Read(func(name string) string { return env[name] })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +334,7 @@ func (m *measured) send(stream string, first, n int) {
 	for i := range messages {
 		messages[i] = wire.ToQueue(record.Message{Stream: stream, Group: "room", Source: "ann", Sequence: uint64(first + i + 1), Body: []byte(`{"item":7}`)})
 	}
-	for _, sent := range m.queues[EnvIngressFIFOQueue].Send(m.t.Context(), messages) {
+	for _, sent := range m.queues[environment.IngressFIFOQueue].Send(m.t.Context(), messages) {
 		if sent.Err != nil {
 			m.t.Fatal(sent.Err)
 		}
@@ -345,7 +348,7 @@ func (m *measured) settle() {
 	m.t.Helper()
 	for again := true; again; {
 		again = false
-		for variable, f := range map[string]Function{EnvIngressQueue: Process, EnvIngressFIFOQueue: Process, EnvPublishQueue: Publish, EnvPublishFIFOQueue: Publish} {
+		for variable, f := range map[string]Function{environment.IngressQueue: Process, environment.IngressFIFOQueue: Process, environment.PublishQueue: Publish, environment.PublishFIFOQueue: Publish} {
 			again = m.serve(m.queues[variable], f) || again
 		}
 	}

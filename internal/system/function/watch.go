@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/effectively-once/once/internal/system"
@@ -21,7 +23,7 @@ func NewLog() *slog.Logger {
 
 // newWatch returns the telemetry of a system: it writes metrics to standard output, or sends them
 // with traces to the collector that the environment names.
-func newWatch(settings Settings, declared []system.Stream, log *slog.Logger) (*telemetry.Telemetry, error) {
+func newWatch(settings environment.Settings, declared []system.Stream, log *slog.Logger) (*telemetry.Telemetry, error) {
 	known := func(name string) bool {
 		_, configured := settings.Config.Streams[name]
 		return configured || slices.ContainsFunc(declared, func(s system.Stream) bool { return s.Name == name })

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/system/function/environment"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -29,38 +31,38 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 	name := a.tables(t, dynamodb.NewFromConfig(cfg))
 	a.queues(t, sqs.NewFromConfig(cfg), name)
 	a.Outputs["ApiUrl"], a.Outputs["Bucket"] = "https://api.example", name
-	environment := map[string]string{function.EnvConfig: "once.yaml", function.EnvTrustedSenders: "AROAPROCESS,AROAPUBLISH," + Sender + "," + a.Account}
+	variables := map[string]string{environment.Config: "once.yaml", environment.TrustedSenders: "AROAPROCESS,AROAPUBLISH," + Sender + "," + a.Account}
 	for variable, output := range map[string]string{
-		function.EnvGroupsTable: "GroupsTable", function.EnvTokensTable: "TokensTable", function.EnvBucket: "Bucket",
-		function.EnvIngressQueue: "IngressQueueUrl", function.EnvIngressFIFOQueue: "IngressFifoQueueUrl",
-		function.EnvPublishQueue: "PublishQueueUrl", function.EnvPublishFIFOQueue: "PublishFifoQueueUrl",
-		function.EnvDeadQueue: "DeadQueueUrl", function.EnvDeadFIFOQueue: "DeadFifoQueueUrl",
-		function.EnvDeadPublishQueue: "DeadPublishQueueUrl", function.EnvDeadPublishFIFOQueue: "DeadPublishFifoQueueUrl",
+		environment.GroupsTable: "GroupsTable", environment.TokensTable: "TokensTable", environment.Bucket: "Bucket",
+		environment.IngressQueue: "IngressQueueUrl", environment.IngressFIFOQueue: "IngressFifoQueueUrl",
+		environment.PublishQueue: "PublishQueueUrl", environment.PublishFIFOQueue: "PublishFifoQueueUrl",
+		environment.DeadQueue: "DeadQueueUrl", environment.DeadFIFOQueue: "DeadFifoQueueUrl",
+		environment.DeadPublishQueue: "DeadPublishQueueUrl", environment.DeadPublishFIFOQueue: "DeadPublishFifoQueueUrl",
 	} {
-		environment[variable] = a.Outputs[output]
+		variables[variable] = a.Outputs[output]
 	}
 	a.Functions["process"] = Function{
-		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"), Sweeps: true,
-		Invoke: tasks(t, function.Process, environment, configuration),
+		Timeout: 30, Environment: variables, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"), Sweeps: true,
+		Invoke: doing(t, function.Process, variables, configuration),
 	}
 	a.Functions["publish"] = Function{
-		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"),
-		Invoke: tasks(t, function.Publish, environment, configuration),
+		Timeout: 30, Environment: variables, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"),
+		Invoke: doing(t, function.Publish, variables, configuration),
 	}
 	a.Functions["other"] = Function{Timeout: 900}
 	a.Outputs["ProcessFunction"], a.Outputs["PublishFunction"] = "process", "publish"
 }
 
-// tasks is a function in this process, with an environment and the text of its configuration. It is
+// doing is a function in this process, with an environment and the text of its configuration. It is
 // opened for each invocation.
-func tasks(t *testing.T, which function.Function, environment map[string]string, configuration string) func([]byte) any {
+func doing(t *testing.T, which function.Function, variables map[string]string, configuration string) func([]byte) any {
 	t.Helper()
 	return func(payload []byte) any {
-		settings, err := function.ReadSettings(func(name string) string {
-			if name == function.EnvConfig {
+		settings, err := environment.Read(func(name string) string {
+			if name == environment.Config {
 				return configuration + "\n\n" // text of several lines is not a path
 			}
-			return environment[name]
+			return variables[name]
 		})
 		if err != nil {
 			return err

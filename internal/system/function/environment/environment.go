@@ -1,4 +1,6 @@
-package function
+// Package environment is how the functions are configured: the variables of their environment, and
+// the settings in them. The functions read them, and the command line compares them with the stack.
+package environment
 
 import (
 	"errors"
@@ -13,55 +15,55 @@ import (
 // The environment of the functions. All three have the same variables, and all are required, except
 // the bucket and the dead-letter queues that only a redrive reads.
 const (
-	// EnvConfig is the configuration: a path, or the text itself, which then has more than one
+	// Config is the configuration: a path, or the text itself, which then has more than one
 	// line. See package config.
-	EnvConfig = "ONCE_CONFIG"
+	Config = "ONCE_CONFIG"
 
-	EnvGroupsTable = "ONCE_GROUPS_TABLE"
-	EnvTokensTable = "ONCE_TOKENS_TABLE" //nolint:gosec // the name of a table
+	GroupsTable = "ONCE_GROUPS_TABLE"
+	TokensTable = "ONCE_TOKENS_TABLE" //nolint:gosec // the name of a table
 
-	EnvIngressQueue     = "ONCE_INGRESS_QUEUE_URL"      // standard
-	EnvIngressFIFOQueue = "ONCE_INGRESS_FIFO_QUEUE_URL" // first-in-first-out
-	EnvPublishQueue     = "ONCE_PUBLISH_QUEUE_URL"      // standard: triggers with a delay
+	IngressQueue     = "ONCE_INGRESS_QUEUE_URL"      // standard
+	IngressFIFOQueue = "ONCE_INGRESS_FIFO_QUEUE_URL" // first-in-first-out
+	PublishQueue     = "ONCE_PUBLISH_QUEUE_URL"      // standard: triggers with a delay
 	// first-in-first-out: all other triggers, one publisher a group
-	EnvPublishFIFOQueue = "ONCE_PUBLISH_FIFO_QUEUE_URL"
-	EnvDeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
-	EnvDeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
+	PublishFIFOQueue = "ONCE_PUBLISH_FIFO_QUEUE_URL"
+	DeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
+	DeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
 
-	// EnvDeadFIFOQueue and EnvDeadPublishFIFOQueue are first-in-first-out: SQS moves messages there
+	// DeadFIFOQueue and DeadPublishFIFOQueue are first-in-first-out: SQS moves messages there
 	// that were received too often. If they are missing, a redrive does not serve them.
-	EnvDeadFIFOQueue        = "ONCE_DEAD_FIFO_QUEUE_URL"
-	EnvDeadPublishFIFOQueue = "ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL"
+	DeadFIFOQueue        = "ONCE_DEAD_FIFO_QUEUE_URL"
+	DeadPublishFIFOQueue = "ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL"
 
-	// EnvSourceQueues lists, with commas, the sources of the configuration and the names of their
-	// queues, as in orders=NAME. They are beside the queue of EnvIngressQueue.
-	EnvSourceQueues = "ONCE_SOURCE_QUEUES"
+	// SourceQueues lists, with commas, the sources of the configuration and the names of their
+	// queues, as in orders=NAME. They are beside the queue of IngressQueue.
+	SourceQueues = "ONCE_SOURCE_QUEUES"
 
-	// EnvHandlers lists, with commas, streams and the Lambda functions of the deployment that handle
+	// Handlers lists, with commas, streams and the Lambda functions of the deployment that handle
 	// them, as in orders=ARN. They replace those of the configuration.
-	EnvHandlers = "ONCE_HANDLERS"
+	Handlers = "ONCE_HANDLERS"
 
-	// EnvBucket names the bucket for blobs and for values that are too large for a record. If it is
+	// Bucket names the bucket for blobs and for values that are too large for a record. If it is
 	// missing, handlers can't make blobs, and too large a value is refused.
-	EnvBucket = "ONCE_BUCKET"
+	Bucket = "ONCE_BUCKET"
 
-	// EnvTrustedSenders lists, with commas, the role ids of the system's own functions. Only these
+	// TrustedSenders lists, with commas, the role ids of the system's own functions. Only these
 	// may set the principal under which a message was accepted. If it were missing, every message
 	// that came by HTTP would be processed under another identity than that of its token.
-	EnvTrustedSenders = "ONCE_TRUSTED_SENDERS"
+	TrustedSenders = "ONCE_TRUSTED_SENDERS"
 )
 
 // Settings are the functions' settings from their environment.
 type Settings struct {
 	Config  *config.Config
 	Tables  dynamostore.Tables
-	Queues  QueueURLs
+	Queues  Queues
 	Bucket  string // empty if there is none
 	Trusted []string
 }
 
-// QueueURLs are the queues of a deployment.
-type QueueURLs struct {
+// Queues are the queues of a deployment.
+type Queues struct {
 	Ingress, IngressFIFO string
 	Publish, PublishFIFO string
 	Dead, DeadPublish    string
@@ -72,39 +74,39 @@ type QueueURLs struct {
 	Sources map[string]string
 }
 
-// ReadSettings reads the environment by a function such as os.Getenv. The error names every missing
+// Read reads the environment by a function such as os.Getenv. The error names every missing
 // variable.
-func ReadSettings(getenv func(string) string) (Settings, error) {
-	s := Settings{Bucket: getenv(EnvBucket), Queues: QueueURLs{DeadFIFO: getenv(EnvDeadFIFOQueue), DeadPublishFIFO: getenv(EnvDeadPublishFIFOQueue)}}
+func Read(getenv func(string) string) (Settings, error) {
+	s := Settings{Bucket: getenv(Bucket), Queues: Queues{DeadFIFO: getenv(DeadFIFOQueue), DeadPublishFIFO: getenv(DeadPublishFIFOQueue)}}
 	var text string
 	var errs []error
 	for _, v := range []struct {
 		name string
 		to   *string
 	}{
-		{EnvConfig, &text},
-		{EnvGroupsTable, &s.Tables.Groups},
-		{EnvTokensTable, &s.Tables.Tokens},
-		{EnvIngressQueue, &s.Queues.Ingress},
-		{EnvIngressFIFOQueue, &s.Queues.IngressFIFO},
-		{EnvPublishQueue, &s.Queues.Publish},
-		{EnvPublishFIFOQueue, &s.Queues.PublishFIFO},
-		{EnvDeadQueue, &s.Queues.Dead},
-		{EnvDeadPublishQueue, &s.Queues.DeadPublish},
+		{Config, &text},
+		{GroupsTable, &s.Tables.Groups},
+		{TokensTable, &s.Tables.Tokens},
+		{IngressQueue, &s.Queues.Ingress},
+		{IngressFIFOQueue, &s.Queues.IngressFIFO},
+		{PublishQueue, &s.Queues.Publish},
+		{PublishFIFOQueue, &s.Queues.PublishFIFO},
+		{DeadQueue, &s.Queues.Dead},
+		{DeadPublishQueue, &s.Queues.DeadPublish},
 	} {
 		if *v.to = getenv(v.name); *v.to == "" {
 			errs = append(errs, fmt.Errorf("%s is not set", v.name))
 		}
 	}
 	var err error
-	if s.Trusted, err = trusted(getenv(EnvTrustedSenders)); err != nil {
+	if s.Trusted, err = trusted(getenv(TrustedSenders)); err != nil {
 		errs = append(errs, err)
 	}
-	if s.Queues.Sources, err = SourceQueues(getenv(EnvSourceQueues), s.Queues.Ingress); err != nil {
+	if s.Queues.Sources, err = ReadSources(getenv(SourceQueues), s.Queues.Ingress); err != nil {
 		errs = append(errs, err)
 	}
 	if text != "" {
-		if s.Config, err = configured(text, getenv(EnvHandlers)); err != nil {
+		if s.Config, err = configured(text, getenv(Handlers)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -118,21 +120,21 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 // may have had no value.
 func trusted(list string) ([]string, error) {
 	if list == "" {
-		return nil, fmt.Errorf("%s is not set", EnvTrustedSenders)
+		return nil, fmt.Errorf("%s is not set", TrustedSenders)
 	}
 	var out []string
 	for item := range strings.SplitSeq(list, ",") {
 		if item = strings.TrimSpace(item); item == "" {
-			return nil, fmt.Errorf("%s has an empty item", EnvTrustedSenders)
+			return nil, fmt.Errorf("%s has an empty item", TrustedSenders)
 		}
 		out = append(out, item)
 	}
 	return out, nil
 }
 
-// SourceQueues reads the value of [EnvSourceQueues]: the URLs of the queues of the sources by the
+// ReadSources reads the value of [SourceQueues]: the URLs of the queues of the sources by the
 // names of these. They differ from the URL of another queue of the system in the name only.
-func SourceQueues(list, beside string) (map[string]string, error) {
+func ReadSources(list, beside string) (map[string]string, error) {
 	if list == "" {
 		return nil, nil
 	}
@@ -141,7 +143,7 @@ func SourceQueues(list, beside string) (map[string]string, error) {
 	for item := range strings.SplitSeq(list, ",") {
 		source, name, _ := strings.Cut(strings.TrimSpace(item), "=")
 		if source == "" || name == "" || out[source] != "" {
-			return nil, fmt.Errorf("%s must be NAME=QUEUE, with commas, each name once; it has %q", EnvSourceQueues, item)
+			return nil, fmt.Errorf("%s must be NAME=QUEUE, with commas, each name once; it has %q", SourceQueues, item)
 		}
 		out[source] = base + name
 	}
@@ -150,7 +152,7 @@ func SourceQueues(list, beside string) (map[string]string, error) {
 
 // WithoutQueue returns the sources of the configuration that have no queue, in the order of their
 // names. A template makes the queues, so they are missing if it was made for another configuration.
-func (q QueueURLs) WithoutQueue(c *config.Config) []string {
+func (q Queues) WithoutQueue(c *config.Config) []string {
 	var names []string
 	for _, name := range c.IngressNames() {
 		if q.Sources[name] == "" {
@@ -160,8 +162,8 @@ func (q QueueURLs) WithoutQueue(c *config.Config) []string {
 	return names
 }
 
-// byQueue returns the names of the sources by the names of their queues.
-func (q QueueURLs) byQueue() map[string]string {
+// ByQueue returns the names of the sources by the names of their queues.
+func (q Queues) ByQueue() map[string]string {
 	out := map[string]string{}
 	for name, url := range q.Sources {
 		out[path.Base(url)] = name
@@ -180,12 +182,12 @@ func configured(text, handlers string) (*config.Config, error) {
 		err = c.SetFunctions(functions)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", EnvHandlers, err)
+		return nil, fmt.Errorf("%s: %w", Handlers, err)
 	}
 	return c, nil
 }
 
-// handlerFunctions reads the value of [EnvHandlers]: functions by the names of streams.
+// handlerFunctions reads the value of [Handlers]: functions by the names of streams.
 func handlerFunctions(list string) (map[string]string, error) {
 	if list == "" {
 		return nil, nil
@@ -206,7 +208,7 @@ func handlerFunctions(list string) (map[string]string, error) {
 
 func readConfig(text string) (*config.Config, error) {
 	if strings.Contains(text, "\n") {
-		return config.Parse(EnvConfig, []byte(text))
+		return config.Parse(Config, []byte(text))
 	}
 	return config.Load(text)
 }
