@@ -1,5 +1,5 @@
 // Command process is the function behind the ingress queues: it runs each message through the
-// engine. See internal/system/function for its environment.
+// engine. See internal/system/function/environment for its environment.
 package main
 
 import "github.com/effectively-once/once/internal/system/function"

@@ -82,8 +82,8 @@ func (m *meter) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return m.portStore.MarkDone(ctx, tokens)
 }
 
-// endToEnd is the line of docs/costs.md after which a test of cmd/once writes the page.
-const endToEnd = "<!-- What follows is written by: go test ./cmd/once -run Page -update -->\n"
+// endToEnd is the line of docs/costs.md after which another test writes the page.
+const endToEnd = "<!-- What follows is written by: go test ./internal/system/function -run TheUsageOfAMessage -update-usage -->\n"
 
 // A bill is one row of the table.
 type bill struct {
@@ -131,7 +131,7 @@ func TestTheCostOfAMessage(t *testing.T) {
 	}
 	_, rest, ok := strings.Cut(string(before), endToEnd)
 	if !ok {
-		t.Fatalf("docs/costs.md has no line %q, after which cmd/once writes", endToEnd)
+		t.Fatalf("docs/costs.md has no line %q, after which another test writes", endToEnd)
 	}
 	want := costPage(bills) + endToEnd + rest
 	if *update {
@@ -261,7 +261,7 @@ func costPage(bills []bill) string {
 	var b strings.Builder
 	b.WriteString(`# What a message costs
 
-A new message costs two to five store calls and one to three writes, and less in a batch. What a stack costs with everything that it uses is [at the end](#end-to-end). On DynamoDB a message that names no group costs one write, with an effect two ("a group of its own"). A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
+A new message costs two to five store calls and one to three writes, and less in a batch. What it uses of every service is [at the end](#end-to-end). On DynamoDB a message that names no group costs one write, with an effect two ("a group of its own"). A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
 A test of the engine counts (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page). No other worker is active: a lost race costs one load and one commit more.
 
 - **Store calls**: calls to the store.
@@ -320,8 +320,8 @@ A consumer that waits looks as often as [a reader of a log](#readers-of-logs). O
 
 ## Handlers that are Lambda functions
 
-A [handler](handlers.md#on-aws) is invoked once for the messages of a group in a batch, and once more for the first of them if that fails. An invocation is billed twice: the handler runs, and the process function waits for it. At the prices
-[below](#end-to-end), a million invocations of 50 ms with 512 MB cost:
+A [handler](handlers.md#on-aws) is invoked once for the messages of a group in a batch, and once more for the first of them if that fails. An invocation is billed twice: the handler runs, and the process function waits for it. At list
+prices of us-east-1 in September 2026, a million invocations of 50 ms with 512 MB cost:
 
 | | $ |
 |---|---|
