@@ -99,29 +99,41 @@ func TestAChangeOfAFileWithAMistakeNeedsTheMistakes(t *testing.T) {
 	}
 }
 
-// The explorer runs the product's own code.
-func TestAChangeOfWhatTheExplorerRunsNeedsTheExploration(t *testing.T) {
-	tr, p := repository(t)
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./explore/...")
-	list.Dir = filepath.Join(tr.root, "prove")
+// ours returns the folders of the product that go list prints in a module.
+func ours(t *testing.T, tr *tree, module string, args ...string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	list.Dir = filepath.Join(tr.root, module)
 	text, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const module = "github.com/effectively-once/once/"
-	seen := 0
+	var folders []string
 	for line := range strings.Lines(string(text)) {
-		folder, ours := strings.CutPrefix(strings.TrimSpace(line), module)
-		if !ours {
-			continue
-		}
-		seen++
-		if steps, _ := p.steps(folder + "/any.go"); !slices.Contains(steps, "explore") {
-			t.Errorf("a change of %s needs the step explore", folder)
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ") // a package of tests has more
+		if folder, ok := strings.CutPrefix(name, "github.com/effectively-once/once/"); ok && !strings.HasSuffix(folder, "_test") {
+			folders = append(folders, folder)
 		}
 	}
-	if seen < 20 {
-		t.Errorf("the explorer needs %d packages of the product", seen)
+	return folders
+}
+
+// The explorer runs the product's own code, and infra imports it. A module that always is built is
+// no concern.
+func TestAChangeNeedsTheStepsThatCompileIt(t *testing.T) {
+	tr, p := repository(t)
+	for step, folders := range map[string][]string{
+		"explore":     ours(t, tr, "prove", "-deps", "./explore/..."),
+		"build:infra": ours(t, tr, "infra", "-test", "-f", `{{join .Imports "\n"}}`, "./..."),
+	} {
+		if len(folders) < 10 {
+			t.Errorf("%s needs %v only", step, folders)
+		}
+		for _, folder := range folders {
+			if steps, _ := p.steps(folder + "/any.go"); !slices.Contains(steps, step) {
+				t.Errorf("a change of %s needs the step %s", folder, step)
+			}
+		}
 	}
 }
 
