@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -14,10 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-var (
-	groupNames = flag.String("groups", "", "run the tests of these groups of groups.yaml, separated by commas")
-	since      = flag.String("since", "", "run the tests of the groups that the changes since this commit need")
-)
+var groupNames = flag.String("groups", "", "run the tests of these groups of groups.yaml, separated by commas")
 
 // A group is some of the tests, and the paths whose change needs them. See groups.yaml.
 type group struct {
@@ -48,20 +44,10 @@ func git(args ...string) ([]string, error) {
 	return strings.Fields(string(out)), nil
 }
 
-// neededSince reports whether the changes since a commit, committed or not, need the group.
-func (g *group) neededSince(commit string) (bool, error) {
-	if len(g.Paths) == 0 {
-		return true, nil
-	}
-	changed, err := git(append([]string{"diff", "--name-only", commit, "--"}, g.Paths...)...)
-	added, alsoErr := git(append([]string{"ls-files", "--others", "--exclude-standard", "--"}, g.Paths...)...)
-	return len(changed)+len(added) > 0, errors.Join(err, alsoErr)
-}
-
-// selectGroups sets -run to the tests of the groups that the flags name.
+// selectGroups sets -run to the tests of the groups that the flag names.
 func selectGroups() error {
 	flag.Parse()
-	if *groupNames == "" && *since == "" {
+	if *groupNames == "" {
 		return nil
 	}
 	groups, err := readGroups()
@@ -73,11 +59,6 @@ func selectGroups() error {
 	for _, g := range groups {
 		named := slices.Contains(unknown, g.Name)
 		unknown = slices.DeleteFunc(unknown, func(name string) bool { return name == g.Name })
-		if !named && *since != "" {
-			if named, err = g.neededSince(*since); err != nil {
-				return err
-			}
-		}
 		if named {
 			names, patterns = append(names, g.Name), append(patterns, g.pattern())
 		}
