@@ -196,6 +196,25 @@ func TestTheReadmeNamesEveryFolderOfGoFiles(t *testing.T) {
 			t.Errorf("the layout in README.md does not name %s", folder)
 		}
 	}
+	folders := map[string]bool{}
+	err := filepath.WalkDir("..", func(_ string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || !d.IsDir():
+			return err
+		case d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..":
+			return fs.SkipDir
+		}
+		folders[d.Name()] = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`([a-z0-9-]+)/`).FindAllStringSubmatch(layout, -1) {
+		if !folders[m[1]] {
+			t.Errorf("the layout in README.md names %s/, which is no folder", m[1])
+		}
+	}
 }
 
 // goFolders returns the folders with Go files for which the layout has names. It leaves out files

@@ -3,16 +3,17 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // TestMessagesCostAtMostTheDocumentedUnits has the write units and requests that a message may cost
@@ -59,16 +60,12 @@ func TestMeasureDeletesItsTables(t *testing.T) {
 	if _, err := Measure(t.Context(), client.Options(), Options{Body: 500_000}); err == nil {
 		t.Error("a body that no item takes was measured")
 	}
-	var left []string
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for range 600 { // other runs on the same endpoint delete their tables too
-		if left = tablesOf(t, client); len(left) == 0 {
-			return
+	eventually.Succeeds(t, func() error { // other runs on the same endpoint delete their tables too
+		if left := tablesOf(t, client); len(left) > 0 {
+			return fmt.Errorf("left over: %v", left)
 		}
-		<-tick.C
-	}
-	t.Errorf("left over: %v", left)
+		return nil
+	})
 }
 
 func tablesOf(t *testing.T, client *dynamodb.Client) []string {

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -18,6 +17,8 @@ import (
 	eventbridgetypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	wait "github.com/effectively-once/once/internal/testkit/eventually"
 )
 
 // The configurations of the pipelines.
@@ -32,9 +33,6 @@ const (
 	exitRefused  = 3
 	exitNotFound = 6
 )
-
-// patience is the time limit for a message, through functions that have never run.
-const patience = 60 * time.Second
 
 // A pipeline is one of the deployed pipelines.
 type pipeline struct {
@@ -210,15 +208,12 @@ func (e *events) received(t *testing.T) []string {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	end, tick := time.After(patience), time.NewTicker(200*time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("waited %s for %s", patience, what)
+	wait.Succeeds(t, func() error {
+		if !ok() {
+			return errors.New(what)
 		}
-	}
+		return nil
+	})
 }
 
 // file writes a configuration and returns its path.

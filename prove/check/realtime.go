@@ -213,10 +213,10 @@ func (r *reader) call(c *ast.CallExpr) {
 	f, ok := c.Fun.(*ast.SelectorExpr)
 	switch {
 	case !ok:
-	case r.is(f, "time", "After", "NewTimer", "Tick", "AfterFunc") && brief(0):
+	case r.is(f, "time", "After", "NewTimer", "Tick", "NewTicker", "AfterFunc") && brief(0):
 		r.add(f, "time."+f.Sel.Name+" of less than 10 s", sleeps)
-	case r.is(f, "context", "WithTimeout") && brief(1):
-		r.add(f, "context.WithTimeout of less than 10 s", elapsed)
+	case r.is(f, "context", "WithTimeout", "WithTimeoutCause") && brief(1):
+		r.add(f, "context."+f.Sel.Name+" of less than 10 s", elapsed)
 	case f.Sel.Name == "Sub":
 		if now, ok := f.X.(*ast.CallExpr); ok && r.is(now.Fun, "time", "Now") {
 			r.add(now, "time.Now().Sub", elapsed)

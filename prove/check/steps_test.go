@@ -70,6 +70,20 @@ func TestEachStepIsOneOfTheRun(t *testing.T) {
 			t.Errorf("%s: .ci/run has no step %s", stepsFile, name)
 		}
 	}
+	var needed []string
+	for _, name := range p.names() {
+		kind, _, _ := strings.Cut(name, ":")
+		needed = append(needed, kind)
+	}
+	list := regexp.MustCompile(`(?s)\nsteps=\((.*?)\)`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal(".ci/run has no list of steps")
+	}
+	for _, name := range strings.Fields(string(list[1])) {
+		if !slices.Contains(needed, name) {
+			t.Errorf("%s: no change needs the step %s", stepsFile, name)
+		}
+	}
 }
 
 // A mistake is a change of the text of some files, which must still be there.

@@ -16,7 +16,8 @@ import (
 // this time, the margin is half of it.
 const taskMargin = 5 * time.Second
 
-// do does a task, and returns its answer: tasks.Swept, tasks.Redriven, tasks.Dropped or Skipped.
+// do does a task, and returns its answer: tasks.Swept, tasks.Redriven, tasks.Dropped or
+// tasks.Skipped.
 func (s *System) do(ctx context.Context, task tasks.Task) (any, error) {
 	ctx, cancel := s.keep(ctx, margin)
 	defer cancel()

@@ -118,14 +118,19 @@ func (c *client) compress(report message) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// wait keeps the time for which an overloaded collector does not want to be called.
+// longestWait is the longest time, in seconds, for which a collector is not called.
+const longestWait = 24 * 60 * 60
+
+// wait stores until when an overloaded collector does not want to be called.
 func (c *client) wait(answer *http.Response) {
 	after := answer.Header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(after); err == nil && seconds > 0 {
-		const longest = 24 * 60 * 60
-		c.busy.Store(c.now().Add(time.Duration(min(seconds, longest)) * time.Second).UnixMilli())
-	} else if date, err := http.ParseTime(after); err == nil {
-		c.busy.Store(date.UnixMilli())
+	now := c.now()
+	until, err := http.ParseTime(after)
+	if seconds, wrong := strconv.Atoi(after); wrong == nil && seconds > 0 {
+		until, err = now.Add(time.Duration(min(seconds, longestWait))*time.Second), nil
+	}
+	if err == nil {
+		c.busy.Store(min(until.UnixMilli(), now.Add(longestWait*time.Second).UnixMilli()))
 	}
 }
 

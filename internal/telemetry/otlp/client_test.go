@@ -120,6 +120,23 @@ func TestACollectorThatAsksForTimeGetsIt(t *testing.T) {
 	}
 }
 
+func TestACollectorDoesNotEndReportsByAWrongDate(t *testing.T) {
+	at := time.Unix(1700000000, 0)
+	for name, after := range map[string]string{"seconds": "999999999", "date": at.AddDate(10, 0, 0).UTC().Format(http.TimeFormat)} {
+		c := collecting(t)
+		now := at
+		tm := exporting(t, telemetry.Options{Now: func() time.Time { return now }})
+		c.answer, c.header = func(*http.Request) int { return http.StatusTooManyRequests }, http.Header{"Retry-After": {after}}
+		processed(tm)
+		tm.Flush(t.Context(), nil)
+		now = now.Add(25 * time.Hour)
+		tm.Flush(t.Context(), nil)
+		if c.requests != 2 {
+			t.Errorf("%s: %d requests within 25 hours, want 2", name, c.requests)
+		}
+	}
+}
+
 func TestWhatACollectorRejectsOfAReportIsLoggedAndNotSentAgain(t *testing.T) {
 	c := collecting(t)
 	answer, err := proto.Marshal(&collectormetrics.ExportMetricsServiceResponse{PartialSuccess: &collectormetrics.ExportMetricsPartialSuccess{RejectedDataPoints: 3, ErrorMessage: "too old"}})

@@ -1,5 +1,5 @@
 // Package otlp sends metrics and spans to an OpenTelemetry collector by OTLP over HTTP. It is apart
-// from package telemetry, because OpenTelemetry's SDK is large: a function starts faster without it.
+// from package telemetry, because OpenTelemetry's SDK is large: a program that embeds once does not link it.
 //
 // OpenTelemetry's own exporters are not used, because they link gRPC for any protocol.
 package otlp

@@ -5,7 +5,6 @@ package provided
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -19,15 +18,11 @@ import (
 // Scope is the instrumentation scope of metrics and spans.
 const Scope = "github.com/effectively-once/once"
 
-// ageTime is how long the greatest age is reported at least, and at most twice as long: longer than
-// the usual time between two reports.
-const ageTime = time.Minute
-
 // A Collector reports to providers: counts as counters, ages as gauges. It is a
 // [telemetry.Collector], and may be used concurrently.
 type Collector struct {
 	counters map[string]metric.Float64Counter // nil without a provider of meters
-	ages     *recently
+	ages     *telemetry.Ages
 	tracer   trace.Tracer // nil without a provider of tracers
 }
 
@@ -35,7 +30,7 @@ var _ telemetry.Collector = (*Collector)(nil)
 
 // New returns a collector that reports to providers, either of which may be nil.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, now func() time.Time) (*Collector, error) {
-	c := &Collector{ages: &recently{now: now}}
+	c := &Collector{ages: telemetry.NewAges(now)}
 	if meters != nil {
 		c.counters = map[string]metric.Float64Counter{}
 		for _, name := range telemetry.Metrics() {
@@ -56,7 +51,7 @@ func (c *Collector) add(on metric.Meter, name string) (err error) {
 		return err
 	}
 	_, err = on.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-		c.ages.report(name, func(stream string, age float64) { o.Observe(age, option(telemetry.Dimension, stream)) })
+		c.ages.Each(name, func(stream string, age float64) { o.Observe(age, option(telemetry.Dimension, stream)) })
 		return nil
 	}))
 	return err
@@ -71,7 +66,7 @@ func (c *Collector) Observe(e *record.Event) bool {
 		if counter := c.counters[name]; counter != nil {
 			counter.Add(context.Background(), telemetry.Value(e, name), option(telemetry.DimensionOf(name), telemetry.DimensionValue(e, name)))
 		} else {
-			c.ages.add(e.Stream, name, telemetry.Value(e, name))
+			c.ages.Add(e.Stream, name, telemetry.Value(e, name))
 		}
 	}
 	return true
@@ -85,50 +80,4 @@ func (c *Collector) Tracer() trace.Tracer { return c.tracer }
 
 func option(dimension, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(dimension, value)))
-}
-
-// recently keeps the greatest ages of the last minute or two, for any number of readers.
-type recently struct {
-	now func() time.Time
-
-	mu      sync.Mutex
-	since   time.Time // when ages began
-	ages    telemetry.Counts
-	earlier telemetry.Counts // of the time before
-}
-
-// turn forgets ages that are old.
-func (r *recently) turn() {
-	switch age := r.now().Sub(r.since); {
-	case age >= 2*ageTime || age < 0:
-		r.since, r.ages, r.earlier = r.now(), telemetry.Counts{}, nil
-	case age >= ageTime:
-		r.since, r.ages, r.earlier = r.since.Add(ageTime), telemetry.Counts{}, r.ages
-	}
-}
-
-// add keeps an age, in seconds.
-func (r *recently) add(stream, metric string, age float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.turn()
-	r.ages.Add(stream, metric, age)
-}
-
-// report calls tell with the greatest age of a metric in each stream.
-func (r *recently) report(metric string, tell func(stream string, age float64)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.turn()
-	greatest := telemetry.Counts{}
-	for _, counts := range []telemetry.Counts{r.earlier, r.ages} {
-		for stream, of := range counts {
-			if age, ok := of[metric]; ok {
-				greatest.Add(stream, metric, age)
-			}
-		}
-	}
-	for stream, of := range greatest {
-		tell(stream, of[metric])
-	}
 }

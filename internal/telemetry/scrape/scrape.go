@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,10 +16,6 @@ import (
 	"github.com/effectively-once/once/internal/telemetry"
 )
 
-// ageTime is how long the greatest age is reported at least, and at most twice as long: longer than
-// the usual time between two scrapes.
-const ageTime = time.Minute
-
 // Metrics are the metrics since the start: counts as counters, ages as gauges with the maximum of
 // the last minute or two, and the time to accept as a histogram. They may be used concurrently.
 type Metrics struct {
@@ -28,18 +23,14 @@ type Metrics struct {
 	counters map[string]*prometheus.CounterVec
 	accept   *prometheus.HistogramVec
 	now      func() time.Time
-
-	mu       sync.Mutex
-	since    time.Time        // when now began
-	ages     telemetry.Counts // since then
-	earlier  telemetry.Counts // of the time before
+	ages     *telemetry.Ages
 	ageDescs map[string]*prometheus.Desc
 }
 
 // New returns metrics that are all zero, with the depths of queues, which are asked for at each
 // scrape.
 func New(now func() time.Time, queues func() []Depth) *Metrics {
-	s := &Metrics{registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{}, now: now, ages: telemetry.Counts{}, ageDescs: map[string]*prometheus.Desc{}}
+	s := &Metrics{registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{}, now: now, ages: telemetry.NewAges(now), ageDescs: map[string]*prometheus.Desc{}}
 	for _, name := range telemetry.Metrics() {
 		switch {
 		case name == telemetry.MetricAcceptTime:
@@ -70,21 +61,8 @@ func (s *Metrics) Observe(e *record.Event) {
 		case name == telemetry.MetricAcceptTime:
 			s.accept.WithLabelValues(e.Stream).Observe(max(0, e.Age.Seconds()))
 		default:
-			s.mu.Lock()
-			s.turn()
 			s.ages.Add(e.Stream, name, telemetry.Value(e, name))
-			s.mu.Unlock()
 		}
-	}
-}
-
-// turn forgets ages that are old.
-func (s *Metrics) turn() {
-	switch age := s.now().Sub(s.since); {
-	case age >= 2*ageTime || age < 0:
-		s.since, s.ages, s.earlier = s.now(), telemetry.Counts{}, nil
-	case age >= ageTime:
-		s.since, s.ages, s.earlier = s.since.Add(ageTime), telemetry.Counts{}, s.ages
 	}
 }
 
@@ -97,21 +75,10 @@ func (s *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector] for the ages.
 func (s *Metrics) Collect(to chan<- prometheus.Metric) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.turn()
-	greatest := telemetry.Counts{}
-	for _, counts := range []telemetry.Counts{s.earlier, s.ages} {
-		for stream, of := range counts {
-			for name, age := range of {
-				greatest.Add(stream, name, age)
-			}
-		}
-	}
-	for stream, of := range greatest {
-		for name, age := range of {
-			to <- prometheus.MustNewConstMetric(s.ageDescs[name], prometheus.GaugeValue, age, stream)
-		}
+	for name, desc := range s.ageDescs {
+		s.ages.Each(name, func(stream string, age float64) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, age, stream)
+		})
 	}
 }
 
@@ -142,6 +109,9 @@ func (s *Metrics) Handler() http.Handler {
 			if encoder.Encode(family) != nil {
 				return // the reader has disconnected
 			}
+		}
+		if c, ok := encoder.(expfmt.Closer); ok {
+			_ = c.Close() // the reader may have disconnected
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 // returned nil within two minutes, which only ends a hang.
 func Succeeds(t testing.TB, check func() error) {
 	t.Helper()
+	// real time: other processes have no channel
 	end, tick := time.After(2*time.Minute), time.NewTicker(2*time.Millisecond)
 	defer tick.Stop()
 	for err := check(); err != nil; err = check() {
