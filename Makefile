@@ -9,16 +9,16 @@ help: ## show this list
 test: ## the tests of the product that need only Go
 	.ci/run test
 
-lint: ## gofmt, go vet, golangci-lint, unreachable functions, tidy modules, words of comments, budgets, real time in tests
+lint: ## gofmt, go vet, golangci-lint, actionlint, unreachable functions, tidy modules, words of comments, budgets, real time in tests
 	.ci/run format tidy build lint words budget realtime workflows
 
-fuzz: ## every fuzz target for some seconds, guided by coverage; FUZZ_TIME=10m for ten minutes each
-	.ci/run fuzz
+fuzz: ## every fuzz target, guided by coverage; FUZZ_TIME=10m for ten minutes each
+	FUZZ_TIME=$(or $(FUZZ_TIME),8s) .ci/run fuzz
 
-e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs what test needs, and Chromium)
+e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs Java, Python, Node.js, Chromium and databases)
 	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e
 
-prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what test needs, and git)
+prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs Java and git)
 	go -C prove run .
 
 bench: ## the numbers of docs/performance.md, as ratios
@@ -38,7 +38,7 @@ vuln: ## known vulnerabilities of what is used (needs the vulnerability database
 ci: ## the steps that the changes since the last whole run need
 	.ci/run
 
-all: ## every step, with guided fuzzing and long explorations; needed before a capability counts as finished
+all: ## every step but vuln, with guided fuzzing and long explorations; needed before a capability counts as finished
 	.ci/run all
 
 localstack-up: ## LocalStack without Docker, at http://127.0.0.1:4566

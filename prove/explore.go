@@ -116,6 +116,9 @@ func exploreSmall(ctx context.Context, o options, s mistakes.Small, joint *mista
 		return err
 	}
 	for _, r := range all {
+		if r.Violation == nil && (bound == 0 || r.States < bound) && (!r.Exhausted || r.Ends == 0) {
+			return fmt.Errorf("%s with few %s: exhausted is %v, with %d ends: the exploration is incomplete", r.Scenario, s.Name, r.Exhausted, r.Ends)
+		}
 		found.add(r, "", "with few "+s.Name+", ")
 	}
 	return nil

@@ -55,9 +55,9 @@ type Service struct {
 	// Target is the prefix of operations in the JSON protocol, Version the version of the API in the
 	// query protocol.
 	Target, Version string
-	// OneDomain says that its endpoints for IPv6 are those for IPv4.
+	// OneDomain says that dual-stack requests use the host name for IPv4.
 	OneDomain bool
-	// Gov says which of its FIPS endpoints in GovCloud have names of their own, as everywhere else.
+	// Gov says which FIPS endpoints in GovCloud end in -fips. In other regions all do.
 	Gov GovNames
 }
 

@@ -146,8 +146,8 @@ func (u usage) page() string {
 	b.WriteString(`
 ## End to end
 
-What a message uses of each service until its effect is sent, and what a sweep uses of a stack without messages. Times the prices of your region it is the bill, beside the time that functions run, which your handler and your
-destination decide. It was counted on emulators, not in an account. The requests with which Lambda receives and deletes messages count as one each for every batch; a unit that DynamoDB charges and DynamoDB Local does not report, for what is not found, is added.
+What a message uses of each service until its effect is sent, and what a sweep uses of a stack without messages. Multiply by the prices of your region. The time that functions run comes on top: it depends on your handler and your
+destination. It was counted on emulators, not in an account. The requests with which Lambda receives and deletes messages count as one each for every batch; a unit that DynamoDB charges and DynamoDB Local does not report, for what is not found, is added.
 
 | | ` + "key | token | sequence | a sweep | a sweep of all groups |\n|---|---|---|---|---|---|\n")
 	row := func(name string, of func(counts) float64) {
