@@ -79,7 +79,7 @@ func TestEachStepIsOneOfTheRun(t *testing.T) {
 	if list == nil {
 		t.Fatal(".ci/run has no list of steps")
 	}
-	for _, name := range strings.Fields(string(list[1])) {
+	for name := range strings.FieldsSeq(string(list[1])) {
 		if !slices.Contains(needed, name) {
 			t.Errorf("%s: no change needs the step %s", stepsFile, name)
 		}
