@@ -16,9 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/bench/table"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 

@@ -15,13 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	lambdas "github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/telemetry"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -19,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // tables are the tables of all consumers.

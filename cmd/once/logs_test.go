@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // loggedStack is a stack without tables and queues, whose functions have logs.

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 func (a *app) sweep() *cobra.Command {

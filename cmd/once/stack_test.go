@@ -9,12 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 const deployedConfig = `streams: {orders: {}, chat: {admission: sequence}}` + "\n"

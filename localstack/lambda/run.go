@@ -11,13 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 

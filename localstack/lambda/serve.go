@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 

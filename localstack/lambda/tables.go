@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // The settings of infra's queues.

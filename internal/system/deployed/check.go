@@ -11,14 +11,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // Verdict is the result of one check.

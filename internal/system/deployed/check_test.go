@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/system/deployed"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // wrong returns the problems and unknowns that a check reports, as "resource check".

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 const ann = "iam:arn:aws:sts::000000000000:assumed-role/Operator"

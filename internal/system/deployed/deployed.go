@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 const (

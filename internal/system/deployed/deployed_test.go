@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/deployed"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 func TestTheConfigurationIsThatOfTheProcessFunction(t *testing.T) {

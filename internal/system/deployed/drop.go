@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // Drop has the functions delete dead letters forever, each those of its own dead-letter queues, as

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/aws/call"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // A function is one of the stack's functions that run the engine.

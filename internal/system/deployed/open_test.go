@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // complete returns all outputs of a stack, with dummy values.

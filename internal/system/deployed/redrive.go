@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // patience is the number of calls of a function in a row that may end before they are through and

@@ -3,10 +3,9 @@ package deployed
 import (
 	"context"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // Skip has the publish function make a pending effect a dead letter.

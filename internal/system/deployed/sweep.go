@@ -8,10 +8,9 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // Sweep looks at every group, which reads the whole table. If nothing of a group needs publishing,

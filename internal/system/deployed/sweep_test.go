@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 func TestSweepMakesTheFunctionsPublishEffectsThatLostTheirTrigger(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/aws/call"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // do has a function do a task, and decodes its answer. Callers may repeat any task, as the SDK does

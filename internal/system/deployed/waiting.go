@@ -6,12 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/admin"
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // Waiting counts what waits in the stack. It reads the table of groups from end to end, as the

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 

@@ -7,14 +7,13 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 

@@ -11,14 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 

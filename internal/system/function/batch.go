@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 // A pauser hides messages of a queue for a time.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -21,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 

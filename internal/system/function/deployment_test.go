@@ -18,12 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/internal/testkit/eventually"
 	"github.com/effectively-once/once/localstack/lambda/host"

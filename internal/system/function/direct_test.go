@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 const directConfig = `

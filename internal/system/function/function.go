@@ -10,9 +10,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -27,6 +24,8 @@ import (
 	"github.com/effectively-once/once/internal/schedule"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/follow"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/telemetry"
 )

@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 

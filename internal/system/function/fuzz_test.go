@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // FuzzEvent passes any event to a function behind a queue: the result is a batch of messages, an

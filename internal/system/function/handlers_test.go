@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/effectively-once/once/internal/system/function/environment"
 )
 
 func TestOnlyTheFunctionsThatRunHandlersOpenThem(t *testing.T) {

@@ -14,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -29,6 +26,8 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // An offline account replaces AWS without an emulator: DynamoDB tables that store each item without

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 const (

@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -21,6 +18,8 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/internal/testkit/eventually"
 )

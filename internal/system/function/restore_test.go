@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -22,6 +20,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )

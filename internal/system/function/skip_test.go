@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 

@@ -11,11 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 const (

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -20,6 +17,8 @@ import (
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/internal/testkit/eventually"
 )

@@ -10,14 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // thousand yields groups, and then fails.

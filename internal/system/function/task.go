@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 )
 
 // taskMargin is the time before the function's deadline at which a task ends, finished or not. The

@@ -19,9 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-	"github.com/effectively-once/once/internal/system/function/tasks"
-
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -39,6 +36,8 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
+	"github.com/effectively-once/once/internal/system/function/tasks"
 	"github.com/effectively-once/once/internal/telemetry"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/localstack/lambda/host"

@@ -6,11 +6,10 @@ import (
 	"os"
 	"slices"
 
-	"github.com/effectively-once/once/internal/system/function/environment"
-
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/telemetry"
 	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
