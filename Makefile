@@ -15,10 +15,10 @@ lint: ## gofmt, go vet, golangci-lint, actionlint, unreachable functions, tidy m
 fuzz: ## every fuzz target, guided by coverage; FUZZ_TIME=10m for ten minutes each
 	FUZZ_TIME=$(or $(FUZZ_TIME),8s) .ci/run fuzz
 
-e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs Java, Python, Node.js, Chromium and databases)
+e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs what all needs, and Chromium)
 	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e
 
-prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs Java and git)
+prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what all needs)
 	go -C prove run .
 
 bench: ## the numbers of docs/performance.md, as ratios

@@ -61,21 +61,16 @@ func (a *host) ask(c call, args ...any) *answer {
 	return step.given
 }
 
-// opSend sends to a destination.
-const opSend = "send"
-
-// concurrent reports whether a worker makes several calls of an operation concurrently: sends, one to
-// each destination, and swaps, one for each message of a batch. They are sorted by their texts.
-func concurrent(op string) bool { return op == opSend || op == opSwap }
-
-// opSwap and opEnqueue are the calls with which the HTTP API puts a message on the queue.
 const (
-	opSwap    = "swap token"
-	opEnqueue = "enqueue"
+	opSend    = "send"       // to a destination
+	opSwap    = "swap token" // first, when the HTTP API puts a message on the queue
+	opEnqueue = "enqueue"    // then
+	opCommit  = "commit"     // applies messages of groups
 )
 
-// opCommit is the call that applies messages of groups.
-const opCommit = "commit"
+// concurrent reports whether a worker makes several calls of an operation concurrently: a send to
+// each destination, and a swap for each message of a batch. They are sorted by their texts.
+func concurrent(op string) bool { return op == opSend || op == opSwap }
 
 // find returns the index of a call's answer in the script, or the script's end.
 func (a *host) find(c *call) int {

@@ -42,19 +42,19 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 	}
 	a.Functions["process"] = Function{
 		Timeout: 30, Environment: variables, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"), Sweeps: true,
-		Invoke: doing(t, function.Process, variables, configuration),
+		Invoke: inProcess(t, function.Process, variables, configuration),
 	}
 	a.Functions["publish"] = Function{
 		Timeout: 30, Environment: variables, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"),
-		Invoke: doing(t, function.Publish, variables, configuration),
+		Invoke: inProcess(t, function.Publish, variables, configuration),
 	}
 	a.Functions["other"] = Function{Timeout: 900}
 	a.Outputs["ProcessFunction"], a.Outputs["PublishFunction"] = "process", "publish"
 }
 
-// doing is a function in this process, with an environment and the text of its configuration. It is
-// opened for each invocation.
-func doing(t *testing.T, which function.Function, variables map[string]string, configuration string) func([]byte) any {
+// inProcess returns what invokes a function in this process, with an environment and the text of its
+// configuration. The function is opened for each invocation.
+func inProcess(t *testing.T, which function.Function, variables map[string]string, configuration string) func([]byte) any {
 	t.Helper()
 	return func(payload []byte) any {
 		settings, err := environment.Read(func(name string) string {

@@ -106,8 +106,9 @@ type Redriven struct {
 	Filter deadletter.Filter `json:"filter,omitzero"`
 	// Until is for the next call: the beginning of the first one, by the clock of the functions.
 	Until time.Time `json:"until"`
-	// Done is false if time or the most dead letters of a call ended the call. The dead letters that it received and
-	// left are then hidden for [deadletter.Visibility], so that the next call sees others.
+	// Done is false if the call ended by time, or with as many dead letters as one call handles. The
+	// dead letters that it received and left are then hidden for [deadletter.Visibility], so that the
+	// next call sees others.
 	Done bool `json:"done"`
 }
 
