@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -153,23 +155,23 @@ const timed = `{"Action":"start","Package":"github.com/effectively-once/once/int
 
 func TestSlowTestsHaveTheirReasons(t *testing.T) {
 	tr := planted(t, map[string]string{
-		slowFile:    "- {package: internal/x, tests: ^TestKill$, reason: it kills programs}\n- {package: internal/other, tests: X, reason: not part of this input}\n",
+		slowFile:    "- {packages: [internal/x], tests: ^TestKill$, reason: it kills programs}\n- {packages: [internal/other], tests: X, reason: not part of this input}\n",
 		"test.json": timed,
 	})
 	slow := func() (string, error) {
 		var out strings.Builder
-		err := run(t.Context(), []string{"slow", "-root", tr.root, filepath.Join(tr.root, "test.json")}, &out, io.Discard)
+		err := run(t.Context(), []string{"slow", "-limit", "2s", "-root", tr.root, filepath.Join(tr.root, "test.json")}, &out, io.Discard)
 		return out.String(), err
 	}
 	out, err := slow()
 	problem(t, err, "")
-	equal(t, "output", out, "    7.5 s  . TestNew: not in prove/check/slow.yaml\n    3.0 s  internal/x TestKill: it kills programs\n3 tests, of which 1 took more than 1s and are not listed\n")
-	write(t, tr.root, slowFile, "- {package: internal/x, tests: ^TestGone$, reason: it kills programs}\n")
+	equal(t, "output", out, "    7.5 s  . TestNew: not in prove/check/slow.yaml\n    3.0 s  internal/x TestKill: it kills programs\n3 tests, of which 1 took more than 2s and are not listed\n")
+	write(t, tr.root, slowFile, "- {packages: [internal/x], tests: ^TestGone$, reason: it kills programs}\n")
 	_, err = slow()
 	problem(t, err, "slow: prove/check/slow.yaml: internal/x has no test that matches ^TestGone$")
-	write(t, tr.root, slowFile, "- {package: internal/x, tests: ^TestGone$}\n")
+	write(t, tr.root, slowFile, "- {packages: [internal/x], tests: ^TestGone$}\n")
 	_, err = slow()
-	problem(t, err, "slow: prove/check/slow.yaml: entry 1 needs package, tests and reason")
+	problem(t, err, "slow: prove/check/slow.yaml: entry 1 needs packages, tests and reason")
 }
 
 func TestTheListOfSlowTestsIsValid(t *testing.T) {
@@ -183,12 +185,10 @@ func TestTheListOfSlowTestsIsValid(t *testing.T) {
 	}
 	tr, _ := repository(t)
 	for _, e := range entries {
-		found := false
-		for _, name := range tr.files {
-			found = found || strings.HasPrefix(name, e.Package+"/") && strings.HasSuffix(name, "_test.go")
-		}
-		if !found {
-			t.Errorf("%s has no tests", e.Package)
+		for _, folder := range e.Packages {
+			if !slices.ContainsFunc(tr.files, func(name string) bool { return path.Dir(name) == folder && strings.HasSuffix(name, "_test.go") }) {
+				t.Errorf("%s has no tests", folder)
+			}
 		}
 	}
 }
