@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ func exploreAll(ctx context.Context, o options) error {
 	}
 	fmt.Printf("  %-28s %10s %11s %6s %7s  %s\n", "scenario", "states", "steps", "depth", "time", "")
 	var found tally
+	debug.SetGCPercent(300) // the states and parts of a search stay: the collector finds little
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range scenarios {

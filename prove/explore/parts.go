@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -160,10 +161,28 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 		slices.Sort(c.messages)
 	}
 	c.dead, c.waiting = slices.Compact(c.dead), slices.Compact(c.waiting)
-	return w.queues.one(keyOf(c.messages, c.triggers, c.requests, c.guarded, c.dead, c.waiting, c.due, c.taken), func(id int32) *queuesPart {
+	return w.queues.one(c.key(), func(id int32) *queuesPart {
 		c.id = id
 		return &c
 	})
+}
+
+// key returns a text that is different for different contents. It is made for each step, so it is not
+// [keyOf].
+func (q *queuesPart) key() string {
+	b := make([]byte, 0, 256)
+	put := func(text string) { b = append(binary.AppendUvarint(b, uint64(len(text))), text...) }
+	for _, list := range [][]string{q.messages, q.triggers, q.requests, q.guarded, q.dead, q.waiting, q.due} {
+		b = binary.AppendUvarint(b, uint64(len(list)))
+		for _, text := range list {
+			put(text)
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(q.taken)) {
+		put(what)
+		b = binary.AppendUvarint(b, q.taken[what])
+	}
+	return string(b)
 }
 
 // trigger adds a trigger. More triggers of one group than there are publishers make no difference.
@@ -196,8 +215,18 @@ func (w *world) pastOf(p pastPart) *pastPart {
 	})
 }
 
+// telling is an answer to a client, after a past.
+type telling struct {
+	past      int32
+	who, what string
+}
+
 // tell records an answer to a client. Two different answers are an error.
 func (w *world) tell(p *pastPart, who, what string) (*pastPart, error) {
+	key := telling{p.id, who, what}
+	if next, ok := w.tellings[key]; ok {
+		return next, nil
+	}
 	if before, ok := p.told[who]; ok {
 		if before != what {
 			return nil, fmt.Errorf("%s was told %q before, and %q now", who, before, what)
@@ -211,7 +240,9 @@ func (w *world) tell(p *pastPart, who, what string) (*pastPart, error) {
 	told[who] = what
 	c := *p
 	c.told = told
-	return w.pastOf(c), nil
+	next := w.pastOf(c)
+	w.tellings[key] = next
+	return next, nil
 }
 
 // lines splits the state of a group, as the handler writes it: a line for each message.

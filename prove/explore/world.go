@@ -33,10 +33,13 @@ type world struct {
 	queues   *table[queuesPart]
 	blobs    *table[blobsPart]
 	pasts    *table[pastPart]
+	tellings map[telling]*pastPart // results of tell
 	backups  *table[backupPart]
 	calls    *table[call]
 	answers  *table[answer]
 	runs     *table[run]
+	// arrivals holds the messages of the scenario, by name; tokens has their names.
+	arrivals map[string]*admission.Arrival
 	tokens   map[record.TokenKey]string
 	// delayed holds the delayed effects by their names on the queues.
 	delayed map[string]record.Delayed
@@ -44,19 +47,22 @@ type world struct {
 
 func newWorld(s *Scenario) *world {
 	w := &world{
-		scenario: s, stores: newTable[storePart](), sends: newTable[sendsPart](), queues: newTable[queuesPart](), blobs: newTable[blobsPart](), pasts: newTable[pastPart](),
-		backups: newTable[backupPart](), calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{}, delayed: map[string]record.Delayed{},
+		scenario: s, stores: newTable[storePart](), sends: newTable[sendsPart](), queues: newTable[queuesPart](), blobs: newTable[blobsPart](), pasts: newTable[pastPart](), tellings: map[telling]*pastPart{},
+		backups: newTable[backupPart](), calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), arrivals: map[string]*admission.Arrival{}, tokens: map[record.TokenKey]string{}, delayed: map[string]record.Delayed{},
 	}
 	for name := range s.Messages {
 		if a, err := w.arrival(name); err == nil {
-			w.tokens[a.Token()] = name
+			w.arrivals[name], w.tokens[a.Token()] = a, name
 		}
 	}
 	return w
 }
 
-// arrival returns a message as an admission.Arrival.
+// arrival returns a message as an admission.Arrival, which must not be changed.
 func (w *world) arrival(name string) (*admission.Arrival, error) {
+	if a, ok := w.arrivals[name]; ok {
+		return a, nil
+	}
 	streams, err := record.NewStreams(w.streams(nil))
 	if err != nil {
 		return nil, err
