@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -41,6 +42,7 @@ func refilled(t *testing.T, db *pebble.DB) *presence.Filter {
 			if err := f.Fill(ctx); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
+			runtime.Gosched() // with one processor the callers would wait for the end of each time slice
 		}
 	})
 	t.Cleanup(func() {
