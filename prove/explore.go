@@ -46,7 +46,7 @@ func exploreAll(ctx context.Context, o options) error {
 	}
 	fmt.Printf("  %-28s %10s %11s %6s %7s  %s\n", "scenario", "states", "steps", "depth", "time", "")
 	var found tally
-	debug.SetGCPercent(300) // the states and parts of a search stay: the collector finds little
+	debug.SetGCPercent(300) // a search keeps its states, so a collection frees little
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range scenarios {

@@ -43,7 +43,7 @@ type timing struct {
 }
 
 func defineSlow(flags *flag.FlagSet) action {
-	// A test of a second takes about five under the race detector, beside those of other packages.
+	// Under the race detector, and beside other packages, a test takes several times as long as alone.
 	limit := flags.Duration("limit", 5*time.Second, "the `time` above which a test is slow")
 	return func(_ context.Context, t *tree, out, _ io.Writer, files []string) error {
 		text, err := t.read(slowFile)
@@ -130,8 +130,8 @@ func readTimings(r io.Reader) ([]timing, error) {
 	}
 }
 
-// printSlow prints the slow tests, the slowest first. It returns an error for each entry of which a
-// package has been tested and has no such test: time is no verdict.
+// printSlow prints the slow tests, the slowest first. Time is no verdict: it returns an error only
+// for an entry that matches no test of a package that has been tested.
 func printSlow(out io.Writer, entries []entry, tests []timing, limit time.Duration) error {
 	slices.SortStableFunc(tests, func(a, b timing) int { return cmp.Compare(b.took, a.took) })
 	unlisted := 0

@@ -167,8 +167,8 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	})
 }
 
-// key returns a text that is different for different contents. It is made for each step, so it is not
-// [keyOf].
+// key returns a text that is different for different contents. It is called for each step, for which
+// [keyOf] is too slow.
 func (q *queuesPart) key() string {
 	b := make([]byte, 0, 256)
 	put := func(text string) { b = append(binary.AppendUvarint(b, uint64(len(text))), text...) }

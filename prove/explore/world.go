@@ -38,7 +38,8 @@ type world struct {
 	calls    *table[call]
 	answers  *table[answer]
 	runs     *table[run]
-	// arrivals holds the messages of the scenario, by name; tokens has their names.
+	// arrivals holds the messages of the scenario by their names, and tokens the names by their
+	// tokens.
 	arrivals map[string]*admission.Arrival
 	tokens   map[record.TokenKey]string
 	// delayed holds the delayed effects by their names on the queues.

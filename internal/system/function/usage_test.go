@@ -89,8 +89,7 @@ func TestTheUsageOfAMessage(t *testing.T) {
 	}
 }
 
-// TestThePageOfCostsHasTheUsageOfAMessage needs nothing that stands in for AWS: it compares the page
-// with what was counted.
+// The page is compared with the stored counts, so the test runs without an emulator too.
 func TestThePageOfCostsHasTheUsageOfAMessage(t *testing.T) {
 	page := read(t, usagePage)
 	before, _, ok := strings.Cut(page, usageMark)
