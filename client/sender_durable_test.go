@@ -47,6 +47,8 @@ func TestAMessageIsNotSentBeforeItIsDurable(t *testing.T) {
 					sent <- err
 				}()
 				time.Sleep(time.Minute)
+				s.locked(s.notify) // the sender looks, whether it began before the message came or after
+				synctest.Wait()
 				if n := server.requests.Load(); n != 0 {
 					t.Errorf("%d requests before the message was durable", n)
 				}
