@@ -27,7 +27,7 @@ ready() { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/")
 case ${1:-} in
 up)
 	install
-	start "$dir" "$port" env DDB_LOCAL_TELEMETRY=0 java -Xmx1g "-Djava.library.path=$release/DynamoDBLocal_lib" \
+	start "$dir" "$port" env DDB_LOCAL_TELEMETRY=0 java "${java[@]}" -Xmx1g "-Djava.library.path=$release/DynamoDBLocal_lib" \
 		-jar "$release/DynamoDBLocal.jar" -inMemory -sharedDb -port "$port" -disableTelemetry
 	;;
 down) stop "$dir" "$port" ;;

@@ -25,7 +25,7 @@ ready() { curl -fs -o /dev/null "http://127.0.0.1:$port/?Action=ListQueues"; }
 case ${1:-} in
 up)
 	install
-	start "$dir" "$port" java -Xmx512m -Dconfig.file=localstack/elasticmq/elasticmq.conf "-Delasticmq.port=$port" \
+	start "$dir" "$port" java "${java[@]}" -Xmx512m -Dconfig.file=localstack/elasticmq/elasticmq.conf "-Delasticmq.port=$port" \
 		-cp "$dir/lib/*" org.elasticmq.server.Main
 	;;
 down) stop "$dir" "$port" ;;

@@ -130,15 +130,14 @@ func (b *builder) handler(ctx context.Context, name string) ([]string, error) {
 	return []string{"node", filepath.Join(folder, "count.mjs")}, nil
 }
 
-// compile builds a program of the module in a folder, as a deployment does, but for this machine
-// and with cgo if it is enabled: without it nearly everything would be recompiled.
+// compile builds a program of the module in a folder, as a deployment does, but for this machine.
 func (b *builder) compile(ctx context.Context, module, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil
 	}
 	path := filepath.Join(b.dir, strings.ReplaceAll(filepath.Join(module, source), "/", "-"))
 	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", path, source) //nolint:gosec // programs of this comparison
-	command.Dir = filepath.Join(b.root, module)
+	command.Dir, command.Env = filepath.Join(b.root, module), append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, text)
 	}

@@ -81,12 +81,12 @@ func repository() (root string, ok bool) {
 	}
 }
 
-// build makes the binaries as a deployment does, for this machine.
+// build makes the binaries as a deployment does, but for this machine.
 func build(ctx context.Context, root, into string) (bootstraps, error) {
 	built := bootstraps{}
 	for _, name := range []string{ingest, process, publish} {
 		built[name] = filepath.Join(into, name, "bootstrap")
-		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-trimpath", "-o", built[name], "./functions/"+name) //nolint:gosec // its own source
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc", "-o", built[name], "./functions/"+name) //nolint:gosec // its own source
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build function %s: %w\n%s", name, err, bytes.TrimSpace(out))

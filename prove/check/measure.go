@@ -91,12 +91,12 @@ func exceptions(_ context.Context, t *tree) (numbers, error) {
 }
 
 func linkedPackages(ctx context.Context, t *tree) (numbers, error) {
-	list, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "go", "list", "-deps", "./cmd/once")
+	list, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "go", "list", "-deps", "./cmd/once")
 	return numbers{"linked-packages": float64(len(strings.Fields(list)))}, err
 }
 
-// binarySize measures a program, or builds the one that go install makes: with -trimpath, nothing
-// that other steps have compiled could be used.
+// binarySize measures a program, or builds the one that go install makes without cgo, as that of a
+// release is.
 func binarySize(binary string) measurement {
 	return func(ctx context.Context, t *tree) (_ numbers, err error) {
 		binary := binary
@@ -107,7 +107,7 @@ func binarySize(binary string) measurement {
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 			binary = filepath.Join(dir, "once")
-			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "go", "build", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
+			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "go", "build", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
 				return nil, err
 			}
 		}

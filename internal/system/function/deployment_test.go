@@ -163,7 +163,7 @@ func bootstrap(t *testing.T, function string) string {
 		}
 		for module, program := range map[string]string{"../../..": "./functions/...", "../../../examples": "./lambda"} {
 			c := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", built.dir, program)
-			c.Dir = module
+			c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 			if out, err := c.CombinedOutput(); err != nil {
 				built.err = fmt.Errorf("build functions: %w\n%s", err, out)
 			}
