@@ -18,13 +18,17 @@ import (
 
 func TestAnOperatorWhoAcceptsTheLossContinuesAndSeesIt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
+	places := 10
+	if testing.Short() {
+		places = 3
+	}
 	all := folders(t, rng)
 	for _, age := range slices.Sorted(maps.Keys(all)) {
 		f := all[age]
 		files := kinds(t, f.fs)
 		for _, kind := range slices.Sorted(maps.Keys(files)) {
 			names := files[kind]
-			for range 10 {
+			for range places {
 				fs := f.copy()
 				did := harm(t, fs, fs.PathJoin("db", names[rng.IntN(len(names))]), rng)
 				_, refusal := look(pebbledb.Open, fs, f.acked)

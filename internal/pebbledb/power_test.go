@@ -28,9 +28,9 @@ func count(state []byte, id string) int {
 // once, and each effect of a message by key arrived under one identity. Numbered messages send
 // nothing.
 func TestEveryAcceptedMessageIsAppliedOnceInSpiteOfPowerFailures(t *testing.T) {
-	seeds := uint64(3)
+	seeds, lives := uint64(3), 12
 	if testing.Short() {
-		seeds = 1
+		seeds, lives = 1, 6
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestEveryAcceptedMessageIsAppliedOnceInSpiteOfPowerFailures(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			w := &town{accepted: map[string]record.GroupKey{}, arrived: map[string]string{}}
 			m, next := start(t, w, vfs.NewCrashableMem()), 0
-			for range 12 {
+			for range lives {
 				next = m.offer(t, rng, next, 1+rng.IntN(40))
 				disk := m.fail(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(3) * 50, RNG: rng})
 				m.end(t)

@@ -65,7 +65,11 @@ func TestAFullPoolTakesNoNewSessionAndStopsNoOther(t *testing.T) {
 		if !errors.Is(err, session.ErrPoolFull) || len(readers) < 10 {
 			w.Fatalf("%d sessions, then %v", len(readers), err)
 		}
-		for round := range 20 {
+		rounds := 20
+		if testing.Short() {
+			rounds = 10
+		}
+		for round := range rounds {
 			for i := range readers { // some are slower: they have unread entries of several partitions
 				w.fill(uint64((i+round)%partitions), 1)
 				w.fill(uint64((i+round+3)%partitions), 1)

@@ -48,9 +48,17 @@ func race(t *testing.T, n int, f func(i int) error) int {
 	return won
 }
 
+// rounds returns how often a race is run, of n.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
 func testCommitRace(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), nil)
-	for round := range 20 {
+	for round := range rounds(20) {
 		won := race(t, 16, func(i int) error {
 			return s.Commit(t.Context(), following(g, func(c *record.Commit) { c.Next.State = []byte{byte(i)} }))
 		})
@@ -62,7 +70,7 @@ func testCommitRace(t *testing.T, s *suite) {
 }
 
 func testCreateRace(t *testing.T, s *suite) {
-	for round := range 20 {
+	for round := range rounds(20) {
 		key := record.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}
 		won := race(t, 16, func(i int) error {
 			return s.Commit(t.Context(), following(record.Group{Key: key}, func(c *record.Commit) { c.Next.Incarnation = uint64(i + 1) }))
@@ -119,7 +127,7 @@ func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
 }
 
 func testClaimRace(t *testing.T, s *suite) {
-	for round := range 20 {
+	for round := range rounds(20) {
 		key := tokenKey(round)
 		old := record.Token{Key: key}
 		if round%2 == 1 {
@@ -136,7 +144,7 @@ func testClaimRace(t *testing.T, s *suite) {
 }
 
 func testMarkDoneRace(t *testing.T, s *suite) {
-	for round := range 20 {
+	for round := range rounds(20) {
 		key := tokenKey(round)
 		token := s.swap(t, record.Token{Key: key}, record.Token{Key: key, State: record.Leased})
 		half := make(chan struct{})
@@ -172,7 +180,7 @@ func leaseAgain(t *testing.T, s *suite, token record.Token, half chan<- struct{}
 }
 
 func testTokenAfterGroup(t *testing.T, s *suite) {
-	for round := range 100 {
+	for round := range rounds(100) {
 		key, token := record.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}, tokenKey(round)
 		race(t, 2, func(i int) error {
 			if i == 1 {

@@ -27,7 +27,7 @@ import (
 const (
 	crashFolder  = "ONCE_TEST_CRASH_FOLDER"
 	crashGroups  = 8
-	crashNumbers = 500
+	crashNumbers = 250
 )
 
 func TestMain(m *testing.M) {

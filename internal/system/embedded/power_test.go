@@ -283,8 +283,11 @@ func waiting(t *testing.T, s *System) map[string]bool {
 // power at any operation on the disk: during the start, under load, while tables are written.
 func TestEveryAnswerToAClientOutlivesAnyPowerFailure(t *testing.T) {
 	lives := 12
-	if *long {
+	switch {
+	case *long:
 		lives = 100
+	case testing.Short():
+		lives = 6
 	}
 	rng := rand.New(rand.NewPCG(11, 11))
 	disk, dir, all := vfs.NewCrashableMem(), t.TempDir(), &told{replies: map[string]string{}, entries: map[string]string{}}
