@@ -13,7 +13,7 @@ lint: ## gofmt, go vet, golangci-lint, actionlint, unreachable functions, tidy m
 	.ci/run format tidy build lint words budget realtime workflows
 
 fuzz: ## every fuzz target, guided by coverage; FUZZ_TIME=10m for ten minutes each
-	FUZZ_TIME=$(or $(FUZZ_TIME),8s) .ci/run fuzz
+	FUZZ_TIME=$(or $(FUZZ_TIME),5s) .ci/run fuzz
 
 e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs what all needs, and Chromium)
 	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e

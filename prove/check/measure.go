@@ -95,8 +95,7 @@ func linkedPackages(ctx context.Context, t *tree) (numbers, error) {
 	return numbers{"linked-packages": float64(len(strings.Fields(list)))}, err
 }
 
-// binarySize measures a program, or builds the one that go install makes without cgo, as that of a
-// release is.
+// binarySize measures a program, or builds one as that of a release, but with symbols.
 func binarySize(binary string) measurement {
 	return func(ctx context.Context, t *tree) (_ numbers, err error) {
 		binary := binary
@@ -107,7 +106,7 @@ func binarySize(binary string) measurement {
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 			binary = filepath.Join(dir, "once")
-			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "go", "build", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
+			if _, err := t.command(ctx, "env", "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./cmd/once"); err != nil {
 				return nil, err
 			}
 		}
