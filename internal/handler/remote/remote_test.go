@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -224,9 +225,12 @@ func TestConnectionsAreKeptForAsManyCallsAsThereMayBe(t *testing.T) {
 // answer the call, so net/http repeats it on another connection, as the same attempt.
 func TestACallOnAConnectionThatTheServerClosesIsRepeatedAsTheSameAttempt(t *testing.T) {
 	type arrival struct{ connection, key, id string }
-	var arrivals []arrival // one call at a time
+	var mu sync.Mutex // one call at a time, but on two connections
+	var arrivals []arrival
 	c, _ := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := arrival{r.RemoteAddr, r.Header.Get("Idempotency-Key"), r.Header.Get("webhook-id")}
+		mu.Lock()
+		defer mu.Unlock()
 		arrivals = append(arrivals, a)
 		if n := len(arrivals); n > 1 && arrivals[n-2].connection == a.connection {
 			panic(http.ErrAbortHandler) // closes the connection without an answer
@@ -238,6 +242,8 @@ func TestACallOnAConnectionThatTheServerClosesIsRepeatedAsTheSameAttempt(t *test
 			t.Fatalf("%s: got %q and %v, want its body and no error", attempt, answer, err)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(arrivals) != 3 || arrivals[0].connection != arrivals[1].connection {
 		t.Fatalf("got %+v, want the second call on the connection of the first, and then on another one", arrivals)
 	}
