@@ -48,7 +48,7 @@ func race(t *testing.T, n int, f func(i int) error) int {
 	return won
 }
 
-// rounds returns how often a race is run, of n.
+// rounds returns how often a race is run: n times, and a quarter of that in short mode.
 func rounds(n int) int {
 	if testing.Short() {
 		return n / 4
