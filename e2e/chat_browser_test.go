@@ -82,7 +82,9 @@ func startBrowser(t *testing.T, options ...chromedp.ExecAllocatorOption) context
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.WindowSize(1600, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true))
+		chromedp.Flag("disable-dev-shm-usage", true),
+		// Chromium drops keys that are pressed before a page is painted; a person would press again.
+		chromedp.Flag("allow-pre-commit-input", true))
 	// It outlives the deadline, so that the page can be read then.
 	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(end)

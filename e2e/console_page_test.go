@@ -23,14 +23,16 @@ import (
 // A consolePage is the console of a server, used by the keyboard.
 type consolePage struct{ *browserPage }
 
-// value returns the value of an expression. It repeats it while the browser changes the page.
+// value returns the value of an expression on a page that is loaded. It repeats it while the browser
+// changes the page.
 func (p consolePage) value(expression string) string {
 	p.t.Helper()
 	var text string
 	p.until(func() (ok bool, why string) {
-		var err error
-		text, err = chromedp.Run(p.ctx, chromedp.Evaluate[string](`String(`+expression+`)`))
-		return err == nil, fmt.Sprintf("%s: %v", expression, err)
+		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.readyState + " " + (`+expression+`)`))
+		state, value, _ := strings.Cut(got, " ")
+		text = value
+		return state == "complete", fmt.Sprintf("%s: the page is %q: %v", expression, state, err)
 	})
 	return text
 }
@@ -46,7 +48,7 @@ func (p consolePage) until(ok func() (ok bool, why string)) {
 		return yes, nil
 	})
 	if err != nil {
-		p.t.Fatalf("%v: %s", err, why)
+		p.t.Fatalf("%v: %s; the page shows\n%s", err, why, p.text())
 	}
 }
 

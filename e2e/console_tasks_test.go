@@ -215,6 +215,7 @@ func TestConsoleTasks(t *testing.T) {
 	})
 	task("find a message by its id and follow its life", func(_ *testing.T, w *consoleWorld) {
 		w.press(`nav a[href="/console/find"]`)
+		w.shows("Find a message")
 		w.do(chromedp.SendKeys(chromedp.CSS(`select[name=stream]`), "bookings"), chromedp.SendKeys(chromedp.CSS(`input[name=id]`), "booking-1"))
 		w.press(`form[action="/console/message"] button`)
 		w.shows("Message booking-1")
@@ -268,6 +269,7 @@ func TestConsoleTasks(t *testing.T) {
 			t.Error("the body is in the page before it was asked for")
 		}
 		w.press(`#show-body`)
+		w.shows("Hide the body")
 		if got := w.value(`document.querySelector("#body").innerText.trim()`); got != "full" {
 			t.Errorf("the body is %q, want full", got)
 		}

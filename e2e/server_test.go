@@ -91,11 +91,11 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 
 // freeAddress returns an address that nothing listens on. Its port is below those that the kernel
 // gives to outgoing connections: while the server is down, a client's connection could get such a
-// port, and even connect to itself.
+// port, and even connect to itself. It is above 10080, the last one that browsers refuse.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
-		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		address := fmt.Sprint("127.0.0.1:", 10_100+rand.IntN(20_000))
 		listener, err := net.Listen("tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
