@@ -350,6 +350,7 @@ func TestConsoleTasks(t *testing.T) {
 		w.shows("Group chat/lobby")
 		w.tabTo(`nav a[href="/console/letters"]`)
 		w.do(chromedp.KeyEvent(kb.Enter))
+		w.shows("undeliverable orders")
 		w.tabTo(`.card a[href*="/console/letter?"]`)
 		w.do(chromedp.KeyEvent(kb.Enter))
 		w.shows("Show headers and body")
