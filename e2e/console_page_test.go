@@ -29,10 +29,9 @@ func (p consolePage) value(expression string) string {
 	p.t.Helper()
 	var text string
 	p.until(func() (ok bool, why string) {
-		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.readyState + " " + (`+expression+`)`))
-		state, value, _ := strings.Cut(got, " ")
-		text = value
-		return state == "complete", fmt.Sprintf("%s: the page is %q: %v", expression, state, err)
+		got, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`document.readyState === "complete" ? "loaded " + (`+expression+`) : ""`))
+		text, ok = strings.CutPrefix(got, "loaded ")
+		return ok, fmt.Sprintf("%s: the page is not loaded, or: %v", expression, err)
 	})
 	return text
 }
