@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -55,14 +56,19 @@ func defineSteps(flags *flag.FlagSet) action {
 			paths, err = t.changed(ctx, *base)
 		}
 		needed := p.needed(paths)
+		if err == nil {
+			err = t.addTests(ctx, needed, paths)
+		}
 		if err != nil {
 			needed = p.all(err.Error())
 		}
-		for _, name := range p.names() {
-			if why, ok := needed[name]; ok {
-				_, _ = fmt.Fprintln(out, name)
-				_, _ = fmt.Fprintf(notes, "%-24s %s\n", name, why)
-			}
+		names := p.names()
+		rank := func(name string) int { return cmp.Or(slices.Index(names, name)+1, len(names)+1) }
+		for _, name := range slices.SortedFunc(maps.Keys(needed), func(a, b string) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+		}) {
+			_, _ = fmt.Fprintln(out, name)
+			_, _ = fmt.Fprintf(notes, "%-24s %s\n", name, needed[name])
 		}
 		return nil
 	}
@@ -137,9 +143,11 @@ func (p *plan) names() []string {
 
 // all returns every step, for one reason.
 func (p *plan) all(why string) map[string]string {
-	needed := map[string]string{}
+	needed := map[string]string{testStep: why}
 	for _, name := range p.names() {
-		needed[name] = why
+		if !strings.HasPrefix(name, testStep+":") {
+			needed[name] = why
+		}
 	}
 	return needed
 }
