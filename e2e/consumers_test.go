@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/client/sqlcursor"
 	"github.com/effectively-once/once/internal/testkit/consumertest"
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 func TestConsumersWithStateSurviveTheFaultsOfTheTable(t *testing.T) {
@@ -121,7 +122,7 @@ func driverOf(d sqlcursor.Dialect) string {
 // database starts a database that ends with the test, and returns how to connect to it.
 func database(t *testing.T, script, variable string) string {
 	t.Helper()
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(freeport.Address(t))
 	must(t, err)
 	dir, err := os.MkdirTemp("", "once-db") //nolint:usetesting // its path would be too long for a socket
 	must(t, err, os.Chmod(dir, 0o755))      // the database runs as another user

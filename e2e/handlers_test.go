@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 // The rows of the table of handlers. Each example of handlers in several languages must do the same
@@ -138,7 +140,7 @@ func newHandled(t *testing.T, row handlerRow, way string) *handled {
 	must(t, err)
 	port := ""
 	if way == "url" {
-		_, port, _ = strings.Cut(freeAddress(t), ":")
+		_, port, _ = strings.Cut(freeport.Address(t), ":")
 		byURL := fmt.Sprintf(`{url: "http://127.0.0.1:%s", secret: "env:HANDLER_SECRET"}`, port)
 		text = regexp.MustCompile(`\{exec: "[^"]*"\}`).ReplaceAll(text, []byte(byURL))
 	}

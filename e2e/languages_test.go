@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/testkit/concurrent"
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 // languages are the languages of the programs in examples/languages, with the command of a program.
@@ -95,7 +96,7 @@ func newLanguageRun(t *testing.T, language string, commands map[string][]string)
 	must(t, err)
 	r := &languageRun{t: t, language: language, tools: tools, commands: commands, secret: make([]byte, 24)}
 	_, _ = rand.Read(r.secret) // never fails
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	r.hook = "http://" + address + "/hook"
 	r.s = newServer(t, onceBinary, "streams:\n  orders: {log: {retain: 7d}, destinations: [shop]}\n"+
 		"destinations:\n  shop: {webhook: \""+r.hook+"\", secret: \"file:webhook-secret\"}\n")

@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/internal/testkit/freeport"
 	"github.com/effectively-once/once/oncesql"
 )
 
@@ -109,7 +110,7 @@ func TestAChargeRunsOnceWhileReplicasAreKilled(t *testing.T) {
 	}
 	var replicas []*replica
 	for i := range 2 {
-		r := &replica{binary: binary, source: source, address: freeAddress(t), number: i + 1}
+		r := &replica{binary: binary, source: source, address: freeport.Address(t), number: i + 1}
 		r.start(t)
 		t.Cleanup(func() { r.kill(t) })
 		replicas = append(replicas, r)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 const (
@@ -76,7 +76,7 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 	must(t, err)
 	dir, err := os.MkdirTemp("", "once-e2e") //nolint:usetesting // its path would be too long for the admin socket
 	must(t, err)
-	s := &server{binary: path, program: []string{path, "dev"}, dir: dir, address: freeAddress(t)}
+	s := &server{binary: path, program: []string{path, "dev"}, dir: dir, address: freeport.Address(t)}
 	t.Cleanup(func() {
 		must(t, s.finish())
 		if t.Failed() {
@@ -87,22 +87,6 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 	})
 	must(t, s.configure(configuration))
 	return s
-}
-
-// freeAddress returns an address that nothing listens on. Its port is below those that the kernel
-// gives to outgoing connections: while the server is down, a client's connection could get such a
-// port, and even connect to itself. It is above 10080, the last one that browsers refuse.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for {
-		address := fmt.Sprint("127.0.0.1:", 10_100+rand.IntN(20_000))
-		listener, err := net.Listen("tcp", address)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		must(t, err, listener.Close())
-		return address
-	}
 }
 
 func (s *server) configure(text string) error {

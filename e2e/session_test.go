@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 // A step is a command of a session and the output that the page promises.
@@ -129,7 +131,7 @@ func (p ports) move(t *testing.T, text string) string {
 	return regexp.MustCompile(`(127\.0\.0\.1|0\.0\.0\.0):\d{4}\b`).ReplaceAllStringFunc(text, func(address string) string {
 		host, port, _ := strings.Cut(address, ":")
 		if p[port] == "" {
-			_, p[port], _ = strings.Cut(freeAddress(t), ":")
+			_, p[port], _ = strings.Cut(freeport.Address(t), ":")
 		}
 		return host + ":" + p[port]
 	})

@@ -138,11 +138,13 @@ func (q *sqsSender) entry(w way, i int, m sent) types.SendMessageBatchRequestEnt
 	if m.sequence > 0 {
 		attributes["once-sequence"] = strconv.FormatUint(m.sequence, 10)
 	}
-	if !w.bound {
-		attributes["once-stream"] = q.stream
+	deduplication := m.identity()
+	if !w.bound { // SQS drops a message with the group and the deduplication id of another stream's
+		attributes["once-stream"], attributes["once-id"] = q.stream, m.id
+		deduplication = q.stream + "/" + deduplication
 	}
 	if w.fifo {
-		e.MessageGroupId, e.MessageDeduplicationId = aws.String(m.groupName()), aws.String(m.identity())
+		e.MessageGroupId, e.MessageDeduplicationId = aws.String(m.groupName()), &deduplication
 	} else {
 		attributes["once-id"], attributes["once-group"] = m.id, m.group
 	}

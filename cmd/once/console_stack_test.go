@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/testkit/eventually"
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 func TestTheConsoleOfAStackListensOnALoopbackAddressOnly(t *testing.T) {
@@ -31,7 +32,7 @@ func TestTheConsoleOfAStackListensOnALoopbackAddressOnly(t *testing.T) {
 func TestTheConsoleOfAStackIsServedUntilItIsInterrupted(t *testing.T) {
 	deployedStack(t)
 	w := newWorld(t)
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/testkit/freeport"
 	metricspb "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -146,7 +147,7 @@ func TestACollectorThatIsDownStopsNothing(t *testing.T) {
 	}
 	defer listener.Close()
 	silent := "http://" + listener.Addr().String()
-	for name, endpoint := range map[string]string{"it never answers": silent, "it refuses connections": "http://" + freeAddress(t)} {
+	for name, endpoint := range map[string]string{"it never answers": silent, "it refuses connections": "http://" + freeport.Address(t)} {
 		t.Run(name, func(t *testing.T) {
 			if log := serveWith(t, "serve", endpoint, 20); !strings.Contains(log, "telemetry does not reach its collector") {
 				t.Errorf("the log does not say that telemetry is lost:\n%s", log)

@@ -1,34 +1,16 @@
 package main
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
-)
 
-// freeAddress returns an address that nothing listens on. Its port is below those that the kernel
-// gives to others that ask for any port, so that nothing gets it before a server listens there, or
-// while the server is down.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for {
-		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
-		listener, err := net.Listen("tcp", address)
-		if err == nil {
-			if err := listener.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
-		}
-	}
-}
+	"github.com/effectively-once/once/internal/testkit/freeport"
+)
 
 func TestTheErrorForARefusedConnectionIsImmediateAndSaysHowToStartTheServer(t *testing.T) {
 	w := newWorld(t)
-	address := freeAddress(t)
+	address := freeport.Address(t)
 	code := w.once(t.Context(), "", "send", "orders", "1", "--url", "http://"+address)
 	if want := "nothing listens on http://" + address + "; start it with: once dev --listen " + address; code != exitAway || !strings.Contains(w.err.String(), want) {
 		t.Errorf("exit %d: %q, want %q", code, w.err.String(), want)
@@ -41,7 +23,7 @@ func TestTheErrorForARefusedConnectionIsImmediateAndSaysHowToStartTheServer(t *t
 func TestSendWaitsForAServerWithTheFlag(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
-		code := w.once(t.Context(), "", "send", "orders", "1", "--url", "http://"+freeAddress(t), "--wait-for-server", "--retry-for", "10m")
+		code := w.once(t.Context(), "", "send", "orders", "1", "--url", "http://"+freeport.Address(t), "--wait-for-server", "--retry-for", "10m")
 		if code != exitAway || !strings.Contains(w.err.String(), "trying again") || strings.Contains(w.err.String(), "may have been taken") {
 			t.Errorf("exit %d: %q", code, w.err.String())
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 const chatYAML = `
@@ -39,7 +40,7 @@ func newDevServer(t *testing.T) *devServer {
 // newDevServerWith starts a server with a configuration.
 func newDevServerWith(t *testing.T, configuration string) *devServer {
 	t.Helper()
-	s := &devServer{t: t, dir: t.TempDir(), address: freeAddress(t)}
+	s := &devServer{t: t, dir: t.TempDir(), address: freeport.Address(t)}
 	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}

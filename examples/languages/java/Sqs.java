@@ -18,7 +18,7 @@ public class Sqs {
     public static void main(String[] args) throws Exception {
         String stream = args[1], key = args[2], group = args[3], body = args[4];
         // once dev checks no credentials. In AWS take SqsClient.create(), and send to the queue
-        // IngressFifoQueueUrl, with the attribute once-stream.
+        // IngressFifoQueueUrl, with once-stream as attribute and the stream in the deduplication id.
         var sqs = SqsClient.builder().endpointOverride(URI.create(args[0])).region(Region.of("any"))
             .credentialsProvider(StaticCredentialsProvider.create(AwsBasicCredentials.create("any", "any"))).build();
         for (long pause = 100;; pause = Math.min(2 * pause, 10_000)) {

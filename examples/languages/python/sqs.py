@@ -14,7 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 url, stream, key, group, body = sys.argv[1:]
 # once dev checks no credentials. In AWS leave out everything but the name "sqs", and send to the
-# queue IngressFifoQueueUrl, with the attribute once-stream.
+# queue IngressFifoQueueUrl, with the attribute once-stream, and the stream in the deduplication
+# id.
 sqs = boto3.client("sqs", endpoint_url=url, region_name="any", aws_access_key_id="any", aws_secret_access_key="any")
 pause = 0.1
 while True:

@@ -7,7 +7,7 @@
 set -eu
 url=$1 stream=$2 key=$3 group=$4 body=$5
 # once dev checks no credentials. In AWS leave them and the endpoint out, and send to the queue
-# IngressFifoQueueUrl, with the attribute once-stream.
+# IngressFifoQueueUrl, with the attribute once-stream, and the stream in the deduplication id.
 export AWS_ENDPOINT_URL_SQS="$url" AWS_DEFAULT_REGION=any AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 
 tries=0

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const [url, stream, key, group, body] = process.argv.slice(2);
 // once dev checks no credentials. In AWS leave these options out, and send to the queue
-// IngressFifoQueueUrl, with the attribute once-stream.
+// IngressFifoQueueUrl, with the attribute once-stream, and the stream in the deduplication id.
 const sqs = new SQSClient({ endpoint: url, region: "any", credentials: { accessKeyId: "any", secretAccessKey: "any" } });
 
 async function send(): Promise<string | undefined> {
