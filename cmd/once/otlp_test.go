@@ -15,10 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/testkit/freeport"
 	metricspb "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/effectively-once/once/internal/testkit/freeport"
 )
 
 // A collector takes metrics and spans by OTLP over HTTP, and keeps their names.

@@ -2,9 +2,10 @@
 package freeport
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math/big"
 	"net"
 	"syscall"
 	"testing"
@@ -15,9 +16,14 @@ import (
 // port, and a client even connect to itself. It is above 10080, the last one that browsers refuse.
 func Address(t testing.TB) string {
 	t.Helper()
+	var config net.ListenConfig
 	for {
-		address := fmt.Sprint("127.0.0.1:", 10_100+rand.IntN(20_000))
-		listener, err := net.Listen("tcp", address)
+		n, err := rand.Int(rand.Reader, big.NewInt(20_000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := fmt.Sprint("127.0.0.1:", 10_100+n.Int64())
+		listener, err := config.Listen(t.Context(), "tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
