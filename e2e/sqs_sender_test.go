@@ -191,3 +191,15 @@ func textual(list []sent) []sent {
 	}
 	return list
 }
+
+func TestASenderBySQSNamesItsStreamWhereTwoShareAQueue(t *testing.T) {
+	m := sent{id: "order-1", group: "ann"}
+	ids := map[string]bool{}
+	for _, stream := range []string{"stock", "bills"} {
+		q := sqsSender{stream: stream}
+		ids[*q.entry(way{queue: "ingress.fifo", fifo: true}, 0, m).MessageDeduplicationId] = true
+	}
+	if len(ids) != 2 {
+		t.Errorf("both streams send %v: SQS drops the second message", ids)
+	}
+}
