@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// Address returns an address that nothing listens on, with a port from 10100 to 30099. The range is
-// below the ports that the kernel gives to connections and to servers that ask for any port: while
-// the server is down, another could get such a port, and a client even connect to itself. It is above
-// 10080, the last port that browsers refuse.
+// Address returns an address that nothing listens on, with a port from 10100 to 30099. The kernel
+// takes higher ports for connections and for servers that ask for any port. While the server of a
+// test is down, another process could get such a port, and a client could even connect to itself.
+// Browsers refuse some ports up to 10080.
 func Address(t testing.TB) string {
 	t.Helper()
 	var config net.ListenConfig
