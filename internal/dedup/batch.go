@@ -74,7 +74,7 @@ func (e *Engine) gather(ctx context.Context, p *part) (*plan, error) {
 	err := pl.fill(ctx)
 	p.marks = p.marks[:marks] // the next plan marks them
 	pl.call.gathering = false
-	if context.Cause(ctx) != nil { // the handler would fail because of the deadline only
+	if pl.over(ctx) != nil { // the handler would fail because of the deadline only
 		pl.call.batch.Messages = nil
 	}
 	return pl, err

@@ -444,7 +444,7 @@ func TestDirectMessagesAndRequestsAreAskedToo(t *testing.T) {
 	w := l.worker(byKey)
 	outcome, _ := w.Direct(t.Context(), keyed("a: reply")[0])
 	same(t, "direct", fates([]record.Outcome{outcome}), []string{"processed with a"})
-	same(t, "direct batch", fates(w.DirectAll(t.Context(), keyed("b", "c: reject"))), []string{"processed", "rejected rejected"})
+	same(t, "direct batch", fates(w.DirectAll(t.Context(), time.Time{}, keyed("b", "c: reject"))), []string{"processed", "rejected rejected"})
 	request := requesting(record.Message{Stream: "s", Group: "g", ID: "r", Body: []byte("reply")})
 	w.issue(request...)
 	same(t, "request", fates([]record.Outcome{w.Call(t.Context(), request[0])}), []string{"processed with " + request[0].Identity()})

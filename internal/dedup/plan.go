@@ -115,11 +115,19 @@ func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl
 // cut ends a plan when the worker's deadline has passed. It reports whether the plan has results to
 // commit: if they were discarded, every redelivery would repeat and discard them.
 func (pl *plan) cut(ctx context.Context) bool {
-	if ctx.Err() == nil || !pl.changed {
+	if pl.over(ctx) == nil || !pl.changed {
 		return false
 	}
 	pl.more = true
 	return true
+}
+
+// over returns an error if no further handler may start.
+func (pl *plan) over(ctx context.Context) error {
+	if until := pl.part.until; !until.IsZero() && !pl.cfg.Now().Before(until) {
+		return context.DeadlineExceeded
+	}
+	return context.Cause(ctx)
 }
 
 // abandon discards a plan that was never written to the store.

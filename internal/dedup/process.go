@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
@@ -35,9 +36,10 @@ func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.O
 }
 
 // DirectAll is Direct for many messages, each with its own outcome. It puts nothing on the queue
-// either: the caller does that with the messages whose outcome is [record.Retry], in their order.
-func (e *Engine) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
-	return e.process(ctx, messages, way{early: !e.cfg.Recalls, direct: true, pending: new(atomic.Bool)})
+// either: the caller does that with the messages whose outcome is [record.Retry], in their order. No
+// handler starts after the time until; one that runs then may end.
+func (e *Engine) DirectAll(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
+	return e.process(ctx, messages, way{early: !e.cfg.Recalls, direct: true, pending: new(atomic.Bool), until: until})
 }
 
 // A way is how messages came to the engine.
@@ -46,6 +48,8 @@ type way struct {
 	direct bool // without the queue
 	// pending is set if effects are left to be sent; only for direct messages
 	pending *atomic.Bool
+	// until is when no handler starts any more; zero for no limit
+	until time.Time
 }
 
 func (e *Engine) process(ctx context.Context, messages []record.Message, w way) []record.Outcome {

@@ -62,7 +62,7 @@ func TestDirectMessagesOfSeveralGroupsTriggerBeforeTheirCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTogetherLab(t).worker(byKey)
 		batch := []record.Message{keyed("a: send")[0], in("h", keyed("b: send"))[0]}
-		same(t, "fates", fates(w.DirectAll(t.Context(), batch)), []string{"processed", "processed"})
+		same(t, "fates", fates(w.DirectAll(t.Context(), time.Time{}, batch)), []string{"processed", "processed"})
 		same(t, "calls", w.calls(), []string{
 			"load g h +2 tokens", "run a", "trigger later g", "commit g v1", "run b", "trigger later h", "commit h v1", "trigger g h",
 		})

@@ -124,7 +124,7 @@ func (w *world) runner(a *host, out *end, over bool) *direct.Runner {
 	}
 	r := direct.New(direct.Config{
 		Processor: processor, Line: lineOf{a}, Streams: map[string]bool{stream: true}, Go: func(f func()) { f() },
-		Limit: time.Hour, Retry: func(string) time.Duration { return time.Second }, Now: a.clock,
+		Limit: time.Hour, Timeout: time.Hour, Retry: func(string) time.Duration { return time.Second }, Now: a.clock,
 	})
 	r.Open()
 	return r
@@ -140,7 +140,7 @@ func (overdue) Direct(context.Context, record.Stream, record.Message) process.Re
 }
 
 // DirectAll implements [direct.Processor].
-func (overdue) DirectAll(_ context.Context, _ record.Stream, messages []record.Message) []process.Result {
+func (overdue) DirectAll(_ context.Context, _ time.Time, _ record.Stream, messages []record.Message) []process.Result {
 	return make([]process.Result, len(messages))
 }
 

@@ -196,8 +196,8 @@ func (e witness) Direct(ctx context.Context, m record.Message) (record.Outcome, 
 }
 
 // DirectAll implements [process.Engine].
-func (e witness) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
-	outcomes := e.Engine.DirectAll(ctx, messages)
+func (e witness) DirectAll(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
+	outcomes := e.Engine.DirectAll(ctx, until, messages)
 	for i, o := range outcomes {
 		e.fates[nameOf(messages[i])] = o
 	}

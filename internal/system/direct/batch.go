@@ -2,7 +2,6 @@ package direct
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -27,6 +26,9 @@ type batch struct {
 	open     []int            // the messages that are processed
 	results  []process.Result // of open
 	queued   []bool           // of open
+	ending   ending
+	final    []process.Result // of the attempt, for open
+	copies   []record.Message // of open: the handlers can run on when the caller has left
 }
 
 // BeginAll reserves places for the messages of a batch that can be processed directly. It waits up
@@ -111,56 +113,65 @@ func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	b.started, b.open, b.queued = true, open, make([]bool, len(open))
-	messages := make([]record.Message, len(open)) // a copy: after its limit the batch goes on without the handler
+	b.copies = make([]record.Message, len(open))
 	for k, i := range open {
-		messages[k] = b.messages[i]
+		b.copies[k] = b.messages[i]
 	}
 	w := &watch{now: b.runner.cfg.Now}
-	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Limit)
+	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Timeout)
 	results := make(chan []process.Result, 1)
 	b.runner.cfg.Go(func() {
 		defer cancel()
-		results <- b.run(ctx, messages)
+		b.final = b.run(ctx)
+		if b.ending.attempt() {
+			b.cleanUp()
+		}
+		b.runner.leave()
+		results <- b.final
 	})
 	b.await(ctx, results, w)
 	return b.tried()
 }
 
-// await waits for the results. If the time is over, each message has to be tried again.
+// await waits for the results, at most until [grace] after the limit or after the end of ctx. If there
+// are none by then, each message goes on the queue.
 func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *watch) {
-	select {
-	case b.results = <-results:
-		return
-	case <-ctx.Done(): // also right after the results
-	}
-	end := time.NewTimer(grace)
+	begun := b.runner.cfg.Now()
+	end := time.NewTimer(b.runner.cfg.Limit + grace)
 	defer end.Stop()
 	select {
 	case b.results = <-results:
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && w.longest() >= b.runner.cfg.Limit/2 {
-			b.slowDown()
-		}
 	case <-end.C:
-		b.slowDown()
-		b.results = b.again(errSlow)
+	case <-ctx.Done(): // also right after the results
+		end.Reset(grace)
+		select {
+		case b.results = <-results:
+		case <-end.C:
+		}
+	}
+	over := b.runner.cfg.Now().Sub(begun) >= b.runner.cfg.Limit
+	if b.results == nil || over && w.longest() >= b.runner.cfg.Limit/2 {
+		b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano())
+	}
+	if b.results == nil {
+		b.results = b.again(errLate)
+		for k := range b.results {
+			b.results[k].Untried, b.results[k].Pause = true, latePause
+		}
 	}
 }
 
-// slowDown makes the stream's messages go through the queue for a while.
-func (b *batch) slowDown() { b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano()) }
-
 // run processes the messages, and makes the results durable. After a panic, every message has to be
-// tried again. It stops counting the batch before its caller gets the results.
-func (b *batch) run(ctx context.Context, messages []record.Message) (results []process.Result) {
-	defer b.runner.leave()
+// tried again.
+func (b *batch) run(ctx context.Context) (results []process.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			results = b.again(&record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()})
 		}
 	}()
-	results = b.runner.cfg.Processor.DirectAll(ctx, b.stream, messages)
-	if len(results) != len(messages) {
-		return b.again(fmt.Errorf("%d results for %d messages", len(results), len(messages)))
+	results = b.runner.cfg.Processor.DirectAll(ctx, b.runner.cfg.Now().Add(b.runner.cfg.Limit), b.stream, b.copies)
+	if len(results) != len(b.copies) {
+		return b.again(fmt.Errorf("%d results for %d messages", len(results), len(b.copies)))
 	}
 	for i := range results {
 		if results[i].Outcome.Settled() {
@@ -217,19 +228,26 @@ func (b *batch) Enqueue(ctx context.Context, which []int) []error {
 
 // End implements [api.Tries].
 func (b *batch) End() {
-	if b.places != nil {
-		b.places.Release()
-	}
-	b.runner.end(&b.flight, b.ids...)
-	if !b.started {
+	switch {
+	case !b.started:
+		if b.places != nil {
+			b.places.Release()
+		}
 		if b.counted {
 			b.runner.leave()
 		}
-		return
+	case b.ending.caller():
+		b.cleanUp()
 	}
-	for k, i := range b.open {
-		if !b.queued[k] && !b.results[k].Outcome.Settled() {
-			b.runner.cfg.Stranded(b.messages[i].GroupKey())
+	b.runner.end(&b.flight, b.ids...)
+}
+
+// cleanUp releases the places when the attempt has ended. Those of queued messages are used.
+func (b *batch) cleanUp() {
+	b.places.Release()
+	for k := range b.copies {
+		if !b.queued[k] && !b.final[k].Outcome.Settled() {
+			b.runner.cfg.Stranded(b.copies[k].GroupKey())
 		}
 	}
 }

@@ -353,7 +353,9 @@ func TestABatchOfManyQuickHandlersDoesNotMakeItsStreamSlow(t *testing.T) {
 				d.runAll = func(ctx context.Context, messages []record.Message) []process.Result {
 					out := make([]process.Result, len(messages))
 					for i, m := range messages {
-						if err := handler.Run(ctx, &record.Attempt{}, m); err != nil {
+						if !time.Now().Before(d.until) {
+							out[i] = process.Result{Outcome: record.Outcome{Err: context.DeadlineExceeded}, Untried: true}
+						} else if err := handler.Run(ctx, &record.Attempt{}, m); err != nil {
 							out[i] = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: err}}}
 						} else {
 							out[i] = done

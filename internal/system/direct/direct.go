@@ -3,6 +3,7 @@
 //
 //	direct.go  the runner, its ports and limits, and which messages are under way
 //	try.go     one message
+//	ending.go  what outlives the call
 //	batch.go   the messages of a batch, with one call of the processor and one write of the queue
 //	slow.go    when a stream goes through the queue for a while
 //
@@ -14,15 +15,17 @@
 //
 // # Limits
 //
-// A handler has [Limit]. After it, the handler's context ends, and [grace] later the message goes
-// on the queue even if the handler still runs. The handler's late result is then committed only if
-// the queue's attempt was not: the commit is conditional. The stream's messages go through the
-// queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
+// A caller waits for [Limit]. After it, the message goes on the queue, the caller is told that it
+// is accepted, and the handler runs on, until [Config.Timeout] ends its context. Its result counts:
+// while it runs, the processor gives the message back to the queue, and afterwards the message is
+// done, or is tried again. The stream's messages go through the queue for [slowFor] after that, and
+// every message does while [MaxRunning] others are processed.
 //
 // A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each
-// of its messages would be written and read once more. It then has [Limit] as a whole. After it,
-// the messages that are not processed go on the queue. That makes the stream slow only if one of
-// its handlers ran for half of the limit, or if the batch did not end when its context did.
+// of its messages would be written and read once more. It then has [Limit] as a whole. After it, no
+// further handler starts, and the messages that are not processed go on the queue. That makes the
+// stream slow only if one of its handlers ran for half of the limit, or if the batch did not end
+// [grace] after the limit; then all of its messages go on the queue.
 package direct
 
 import (
@@ -40,11 +43,12 @@ import (
 
 // Settings of all runners.
 const (
-	// Limit is the time that a handler has.
+	// Limit is how long a caller waits for the end of a handler.
 	Limit = 2 * time.Second
 	// MaxRunning is how many messages are processed concurrently. A batch counts as one.
 	MaxRunning = 256
-	// grace is for a handler that ends when its context does, and for the writes after it.
+	// grace is for a handler that ends when its context does, or a batch that starts no further
+	// one, and for the writes after it.
 	grace   = 500 * time.Millisecond
 	slowFor = time.Minute
 	// maxWait is how long a batch waits for places. Several batches of a thousand messages are
@@ -53,6 +57,8 @@ const (
 	// maxWaiting bounds the bytes of the batches that wait for places, so that they leave memory to
 	// the batches that do not wait.
 	maxWaiting = 16 << 20
+	// latePause is the pause of a message whose attempt is still running.
+	latePause = time.Second
 	// perMessage is about what a message takes besides its body and headers, in bytes.
 	perMessage = 256
 )
@@ -101,7 +107,7 @@ type Queued struct {
 // Processor processes messages. *process.Handler is one.
 type Processor interface {
 	Direct(ctx context.Context, s record.Stream, m record.Message) process.Result
-	DirectAll(ctx context.Context, s record.Stream, messages []record.Message) []process.Result
+	DirectAll(ctx context.Context, until time.Time, s record.Stream, messages []record.Message) []process.Result
 	Queued(id string, r process.Result)
 }
 
@@ -122,7 +128,9 @@ type Config struct {
 	Go func(func())
 	// Limit defaults to [Limit].
 	Limit time.Duration
-	// Retry is the pause of a message whose handler did not end in time. Required.
+	// Timeout is how long an attempt may take. Required, at least Limit.
+	Timeout time.Duration
+	// Retry is the pause of a message whose attempt has no result. Required.
 	Retry func(stream string) time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time

@@ -19,6 +19,7 @@ import (
 type desk struct {
 	run    func(ctx context.Context) process.Result
 	runAll func(ctx context.Context, messages []record.Message) []process.Result
+	until  time.Time                 // of the last batch
 	waits  func(ctx context.Context) // before a batch has its places
 	mu     sync.Mutex
 	taken  map[record.GroupKey]bool
@@ -33,7 +34,8 @@ func (d *desk) Direct(ctx context.Context, _ record.Stream, _ record.Message) pr
 	return d.run(ctx)
 }
 
-func (d *desk) DirectAll(ctx context.Context, _ record.Stream, messages []record.Message) []process.Result {
+func (d *desk) DirectAll(ctx context.Context, until time.Time, _ record.Stream, messages []record.Message) []process.Result {
+	d.until = until
 	return d.runAll(ctx, messages)
 }
 
@@ -70,6 +72,9 @@ func (p place) Release() {
 	delete(p.taken, p.key)
 }
 
+// timeout is the time of an attempt.
+const timeout = time.Minute
+
 var done = process.Result{Outcome: record.Outcome{Kind: record.Processed}, Published: true}
 
 // runner returns an open runner, and the groups that it reports as stranded.
@@ -77,7 +82,7 @@ func (d *desk) runner(sync func() error) (*direct.Runner, *[]record.GroupKey) {
 	d.taken = map[record.GroupKey]bool{}
 	stranded := &[]record.GroupKey{}
 	r := direct.New(direct.Config{
-		Processor: d, Line: d, Streams: map[string]bool{"s": true, "queued": false}, Sync: sync,
+		Processor: d, Line: d, Streams: map[string]bool{"s": true, "queued": false}, Sync: sync, Timeout: timeout,
 		Stranded: func(key record.GroupKey) { *stranded = append(*stranded, key) }, Retry: func(string) time.Duration { return time.Second },
 	})
 	r.Open()
@@ -282,6 +287,7 @@ func TestAGroupThatMayHaveACommitAndNoQueuedMessageIsReported(t *testing.T) {
 	}
 }
 
+// Where the caller waits for as long as an attempt may take, as in a function.
 func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *testing.T) {
 	for name, result := range map[string]process.Result{
 		"an error of its own": {Outcome: record.Outcome{Err: &record.HandlerError{Err: errors.New("query cancelled")}}, Pause: time.Second},
@@ -292,8 +298,11 @@ func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *t
 				d := &desk{run: func(ctx context.Context) process.Result {
 					<-ctx.Done()
 					return result
-				}}
-				r, _ := d.runner(nil)
+				}, taken: map[record.GroupKey]bool{}}
+				r := direct.New(direct.Config{
+					Processor: d, Line: d, Streams: map[string]bool{"s": true}, Limit: timeout, Timeout: timeout - time.Second, Retry: func(string) time.Duration { return time.Second },
+				})
+				r.Open()
 				defer r.Close()
 				try, _ := r.Begin(t.Context(), stream, &message)
 				if _, _, ok, err := try.Process(t.Context()); ok != result.Outcome.Settled() || err != nil {
@@ -312,7 +321,7 @@ func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *t
 func TestAStreamWithFastHandlersDoesNotCountAsSlow(t *testing.T) {
 	d := &desk{run: func(context.Context) process.Result { return done }, taken: map[record.GroupKey]bool{}}
 	r := direct.New(direct.Config{
-		Processor: d, Line: d, Streams: map[string]bool{"s": true}, Go: func(f func()) { f() }, Retry: func(string) time.Duration { return time.Second },
+		Processor: d, Line: d, Streams: map[string]bool{"s": true}, Timeout: timeout, Go: func(f func()) { f() }, Retry: func(string) time.Duration { return time.Second },
 	})
 	r.Open()
 	defer r.Close()
@@ -326,40 +335,59 @@ func TestAStreamWithFastHandlersDoesNotCountAsSlow(t *testing.T) {
 	}
 }
 
-func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		var cut atomic.Int64
-		begun := time.Now()
-		d := &desk{run: func(ctx context.Context) process.Result {
-			<-ctx.Done()
-			cut.Store(int64(time.Since(begun)))
-			<-release
-			return done
-		}}
-		r, _ := d.runner(nil)
-		try, _ := r.Begin(t.Context(), stream, &message)
-		_, _, ok, err := try.Process(t.Context())
-		if after := time.Since(begun); ok || err != nil || time.Duration(cut.Load()) != direct.Limit || after < direct.Limit || after > direct.Limit+time.Second {
-			t.Errorf("%v %v, cancelled after %v, ended after %v", ok, err, time.Duration(cut.Load()), after)
-		}
-		if err := try.Enqueue(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		try.End()
-		if len(d.queued) != 1 || d.queued[0] != time.Second || d.counts != 1 {
-			t.Errorf("queued with the pauses %v, %d counted", d.queued, d.counts)
-		}
-		if directly(t, r, stream, &message) {
-			t.Error("a slow stream is processed directly")
-		}
-		time.Sleep(time.Minute)
-		next, ok := r.Begin(t.Context(), stream, &message)
-		if !ok {
-			t.Fatal("a stream is slow for ever")
-		}
-		next.End()
-		close(release)
-		r.Close() // waits for the late run
-	})
+func TestAfterTheLimitTheCallerIsReleasedAndTheAttemptRunsOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		result   process.Result
+		fails    error // of the queue
+		stranded int
+	}{
+		"it is done":                       {result: done},
+		"it fails":                         {result: process.Result{}},
+		"it fails, and so does the queue":  {result: process.Result{}, fails: errors.New("disk"), stranded: 1},
+		"it is done, and the queue failed": {result: done, fails: errors.New("disk")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cut atomic.Int64
+				begun := time.Now()
+				d := &desk{fails: c.fails, run: func(ctx context.Context) process.Result {
+					<-ctx.Done()
+					cut.Store(int64(time.Since(begun)))
+					time.Sleep(time.Hour) // it ignores the end of its context
+					return c.result
+				}}
+				r, stranded := d.runner(nil)
+				try, _ := r.Begin(t.Context(), stream, &message)
+				if _, _, ok, err := try.Process(t.Context()); ok || err != nil || time.Since(begun) != direct.Limit {
+					t.Errorf("%v %v after %v", ok, err, time.Since(begun))
+				}
+				if err := try.Enqueue(t.Context()); !errors.Is(err, c.fails) {
+					t.Error(err)
+				}
+				try.End()
+				if queued := len(d.queued) == 1 && d.queued[0] == time.Second; queued != (c.fails == nil) || len(*stranded) > 0 {
+					t.Errorf("queued with the pauses %v, stranded %v", d.queued, *stranded)
+				}
+				if c.fails != nil && len(d.taken) != 1 {
+					t.Error("the place of a message that is not on the queue is given up while its attempt runs")
+				}
+				other := message
+				other.Group = "another"
+				if directly(t, r, stream, &other) {
+					t.Error("a slow stream is processed directly")
+				}
+				time.Sleep(2 * time.Minute)
+				if !directly(t, r, stream, &other) {
+					t.Error("a stream is slow for ever")
+				}
+				r.Close() // waits for the late attempt
+				if time.Duration(cut.Load()) != timeout || time.Since(begun) < time.Hour {
+					t.Errorf("cancelled after %v, ended after %v", time.Duration(cut.Load()), time.Since(begun))
+				}
+				if len(*stranded) != c.stranded || c.fails != nil && len(d.taken) > 0 {
+					t.Errorf("stranded %v, places %v", *stranded, d.taken)
+				}
+			})
+		})
+	}
 }

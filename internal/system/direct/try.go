@@ -24,52 +24,62 @@ type try struct {
 	slow    *atomic.Int64
 	counted bool
 	started bool
-	result  process.Result
+	result  process.Result // for the caller
 	queued  bool
+	ending  ending
+	final   process.Result // of the attempt
 }
 
-var errSlow = errors.New("the handler did not end in time for a direct answer")
+// errLate is the error of a message whose attempt is still running. It is no failed try.
+var errLate = errors.New("the handler is still running")
 
 // Process implements [api.Try].
 func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok bool, err error) {
 	t.started = true
-	ctx, cancel := context.WithTimeout(ctx, t.runner.cfg.Limit)
+	ctx, cancel := context.WithTimeout(ctx, t.runner.cfg.Timeout)
 	results := make(chan process.Result, 1)
 	t.runner.cfg.Go(func() {
 		defer cancel()
-		results <- t.run(ctx)
+		t.final = t.run(ctx)
+		if t.ending.attempt() {
+			t.cleanUp()
+		}
+		t.runner.leave()
+		results <- t.final
 	})
-	if !t.await(ctx, results) {
-		t.result = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: errSlow}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
+	late := !t.await(ctx, results)
+	if late || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
+	}
+	if late {
+		t.result = process.Result{Outcome: record.Outcome{Err: errLate}, Pause: latePause}
 	}
 	return t.state()
 }
 
-// await waits for the result, at most for [grace] after the end of ctx. It returns false if there
-// is none by then. If the attempt takes longer than its limit, the stream counts as slow.
+// await waits for the result, at most for the limit, or for [grace] after the end of ctx. It returns
+// false if there is none by then.
 func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
+	limit := time.NewTimer(t.runner.cfg.Limit)
+	defer limit.Stop()
 	select {
 	case t.result = <-results:
 		return true
-	case <-ctx.Done(): // cancelled by Process right after the result, or over its limit
+	case <-limit.C:
+		return false
+	case <-ctx.Done(): // cancelled by Process right after the result, or over its time
+		limit.Reset(grace)
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
-	}
-	end := time.NewTimer(grace)
-	defer end.Stop()
 	select {
 	case t.result = <-results:
 		return true
-	case <-end.C:
+	case <-limit.C:
 		return false
 	}
 }
 
-// run processes the message, and makes the result durable. A panic counts as a failed try. It stops
-// counting the try before its caller gets the result.
+// run processes the message, and makes the result durable. A panic counts as a failed try.
 func (t *try) run(ctx context.Context) (r process.Result) {
-	defer t.runner.leave()
 	defer func() {
 		if p := recover(); p != nil {
 			r = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
@@ -121,15 +131,21 @@ func (t *try) Enqueue(ctx context.Context) error {
 
 // End implements [api.Try].
 func (t *try) End() {
-	if t.counted {
-		t.place.Release()
-	}
-	t.runner.end(&t.flight, t.id)
 	switch {
 	case !t.counted:
 	case !t.started:
+		t.place.Release()
 		t.runner.leave()
-	case !t.queued && !t.result.Outcome.Settled():
+	case t.ending.caller():
+		t.cleanUp()
+	}
+	t.runner.end(&t.flight, t.id)
+}
+
+// cleanUp releases the place when the attempt has ended, unless the message is on the queue.
+func (t *try) cleanUp() {
+	t.place.Release()
+	if !t.queued && !t.final.Outcome.Settled() {
 		t.runner.cfg.Stranded(t.message.GroupKey())
 	}
 }

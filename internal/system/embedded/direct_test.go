@@ -174,37 +174,117 @@ func TestAFailedDirectTryIsRepeatedFromTheQueueAfterThePause(t *testing.T) {
 	})
 }
 
-// The handler ignores its context and ends after the message was put on the queue.
-func TestAMessageWhoseHandlerIsSlowIsOnTheQueueBeforeItsReceipt(t *testing.T) {
+// runs counts the attempts of messages, and how many of them ran concurrently.
+type runs struct {
+	begun, running, most atomic.Int64
+}
+
+// begin counts an attempt until end.
+func (r *runs) begin() (end func()) {
+	r.begun.Add(1)
+	r.most.Store(max(r.most.Load(), r.running.Add(1)))
+	return func() { r.running.Add(-1) }
+}
+
+// A caller is answered after two seconds. The attempt goes on, and its message is on the queue: if
+// the process died, it would be redelivered.
+func TestAHandlerThatTakesLongerThanItsCallerWaitsRunsOnce(t *testing.T) {
+	t.Parallel()
+	for name, stream := range map[string]string{
+		"key": "", "unordered": "order: none, ", "token": "admission: token, ", "number": "admission: sequence, ",
+	} {
+		for what, takes := range map[string]time.Duration{"longer-than-its-caller": 3 * time.Second, "nearly-its-time": 27 * time.Second, "longer-than-its-time": 90 * time.Second} {
+			t.Run(name+"-"+what, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var count runs
+					p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {" + stream + "destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+					r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
+						defer count.begin()()
+						time.Sleep(takes)
+						a.Send(record.Effect{To: []string{"ledger"}, Body: []byte("sent")})
+						return nil
+					}}})
+					defer r.stop()
+					m := client.Message{Stream: "orders", Key: "1"}
+					if strings.Contains(stream, "sequence") {
+						m = client.Message{Stream: "orders", Source: "s", Sequence: 1}
+					}
+					begun := time.Now()
+					if receipt := r.send(t, m); receipt.Status != "accepted" || time.Since(begun) > 3*time.Second {
+						t.Errorf("%+v after %v", receipt, time.Since(begun))
+					}
+					if n := r.queued(t); n != 1 {
+						t.Errorf("%d messages on the queue when the receipt is there", n)
+					}
+					r.send(t, m) // a copy, while the first one runs
+					r.idle(t)
+					if n, lines := count.begun.Load(), p.lines(); n != 1 || len(lines) != 1 {
+						t.Errorf("%d attempts, %+v", n, lines)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The messages of a batch go on the queue, too.
+func TestABatchWhoseHandlerTakesLongRunsEachMessageOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var runs atomic.Int64
-		late := make(chan struct{})
-		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {destinations: [ledger], retry: {first: 1ms}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
-			a.Send(record.Effect{To: []string{"ledger"}, Body: []byte("sent")})
-			if runs.Add(1) == 1 {
-				<-late
-			}
+		var count runs
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {}}\n"}
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(context.Context, *record.Attempt, record.Message) error {
+			defer count.begin()()
+			time.Sleep(5 * time.Second)
 			return nil
 		}}})
 		defer r.stop()
-		if receipt := r.send(t, client.Message{Stream: "orders", Key: "1", Group: "g"}); receipt.Status != "accepted" {
-			t.Errorf("%+v", receipt)
+		var messages []client.Message
+		for i := range 6 {
+			messages = append(messages, client.Message{Stream: "orders", Key: fmt.Sprint(i), Group: fmt.Sprint(i % 3)})
+		}
+		for _, result := range r.client.SendBatch(t.Context(), messages) {
+			if result.Err != nil {
+				t.Error(result.Err)
+			}
 		}
 		r.idle(t)
-		close(late)
-		if receipt := r.send(t, client.Message{Stream: "orders", Key: "2", Group: "g"}); receipt.Status != "accepted" {
-			t.Errorf("a message of a stream that was slow a moment ago: %+v", receipt)
-		}
-		r.idle(t)
-		if lines := p.lines(); len(lines) != 2 || lines[0].Number != 1 || lines[1].Number != 2 {
-			t.Errorf("%+v", lines)
-		}
-		if n := runs.Load(); n != 3 {
-			t.Errorf("%d runs", n)
+		if n := count.begun.Load(); n != 6 {
+			t.Errorf("%d attempts of 6 messages", n)
 		}
 	})
+}
+
+// A handler that ignores the end of its context is not run a second time beside itself.
+func TestNoSecondAttemptBeginsBesideAHandlerThatIgnoresItsContext(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]string{"ordered": "", "unordered": ", order: none"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var count runs
+				p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {direct: false" + order + "}}\n"}
+				r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(context.Context, *record.Attempt, record.Message) error {
+					defer count.begin()()
+					time.Sleep(80 * time.Second)
+					return nil
+				}}})
+				defer r.stop()
+				for range 2 {
+					r.send(t, client.Message{Stream: "orders", Key: "1"})
+					time.Sleep(time.Minute)
+				}
+				r.idle(t)
+				if begun, most := count.begun.Load(), count.most.Load(); most != 1 || begun > 2 {
+					t.Errorf("%d attempts, %d at a time", begun, most)
+				}
+				if status, err := r.client.Status(t.Context(), "orders", "1"); err != nil || status.Status != "done" {
+					t.Errorf("%+v, %v", status, err)
+				}
+			})
+		})
+	}
 }
 
 func TestARejectedDirectMessageIsADeadLetterAndItsCallerIsTold(t *testing.T) {

@@ -203,8 +203,8 @@ func (p liveProcessor) Direct(ctx context.Context, x record.Stream, m record.Mes
 }
 
 // DirectAll is like Direct.
-func (p liveProcessor) DirectAll(ctx context.Context, x record.Stream, messages []record.Message) []process.Result {
-	return p.s.now().process.DirectAll(ctx, x, messages)
+func (p liveProcessor) DirectAll(ctx context.Context, until time.Time, x record.Stream, messages []record.Message) []process.Result {
+	return p.s.now().process.DirectAll(ctx, until, x, messages)
 }
 
 // Queued is like Direct.

@@ -10,6 +10,11 @@ import (
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
+// attemptTimeout is when the context of a handler ends that the ingest function calls. The caller
+// waits for it: Lambda stops a function that has answered. It leaves 3 s of the function's 29 s for
+// the writes after it.
+const attemptTimeout = 26 * time.Second
+
 // direct returns the runner that processes messages in the ingest function, or nil if no stream is
 // direct.
 //
@@ -25,7 +30,7 @@ func (s *System) direct() api.Direct {
 		return nil
 	}
 	r := direct.New(direct.Config{
-		Processor: s.pipeline.Process(), Line: line{s.pipeline.Queues}, Streams: streams, Retry: s.pipeline.MessagePause, Now: s.now,
+		Processor: s.pipeline.Process(), Line: line{s.pipeline.Queues}, Streams: streams, Limit: attemptTimeout, Timeout: attemptTimeout, Retry: s.pipeline.MessagePause, Now: s.now,
 	})
 	r.Open()
 	return r

@@ -33,6 +33,12 @@ type Result struct {
 func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
 	m.Try = 1
 	begun := h.options.Now()
+	one := [1]record.Message{m}
+	claimed := h.running.claim(one[:])
+	if !claimed.free(0) {
+		return stillRunning()
+	}
+	defer claimed.release()
 	o, published := h.engine.Direct(ctx, m)
 	r := h.result(ctx, s, m, o, begun)
 	r.Published = published
@@ -40,16 +46,24 @@ func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message)
 }
 
 // DirectAll is Direct for the messages of a batch, with a result for each. It sets their Try. A
-// message that is untried is put on the queue as one that was never received.
-func (h *Handler) DirectAll(ctx context.Context, s record.Stream, messages []record.Message) []Result {
+// message that is untried is put on the queue as one that was never received. No handler starts
+// after the time until.
+func (h *Handler) DirectAll(ctx context.Context, until time.Time, s record.Stream, messages []record.Message) []Result {
 	for i := range messages {
 		messages[i].Try = 1
 	}
 	begun := h.options.Now()
 	results := make([]Result, len(messages))
-	outcomes := h.engine.DirectAll(ctx, messages)
+	claimed := h.running.claim(messages)
+	defer claimed.release()
+	outcomes := h.engine.DirectAll(ctx, until, claimed.all())
 	for i := range messages {
-		m, o := &messages[i], outcomes[i]
+		if !claimed.free(i) {
+			results[i] = stillRunning()
+			continue
+		}
+		m, o := &messages[i], outcomes[0]
+		outcomes = outcomes[1:]
 		if o.Kind == record.Processed || o.Kind == record.Retry && untried(o.Err) {
 			results[i] = Result{Outcome: o, Untried: o.Kind == record.Retry}
 			h.logProcessed(m, o, begun)

@@ -27,7 +27,7 @@ func TestTheMessagesOfADirectBatchHaveTheResultsOfDirectOnes(t *testing.T) {
 		messages = append(messages, record.Message{Stream: "orders", ID: id})
 	}
 	var got []string
-	for i, r := range h.DirectAll(t.Context(), record.Stream{Name: "orders", Admission: record.ByKey}, messages) {
+	for i, r := range h.DirectAll(t.Context(), time.Time{}, record.Stream{Name: "orders", Admission: record.ByKey}, messages) {
 		got = append(got, fmt.Sprint(messages[i].ID, " ", r.Outcome.Kind, " untried ", r.Untried, " pause ", r.Pause > 0, " try ", messages[i].Try))
 	}
 	want := `done processed untried false pause false try 1
@@ -48,7 +48,7 @@ reused rejected untried false pause false try 1`
 func TestARejectedMessageOfADirectBatchIsTriedAgainIfItIsNoDeadLetter(t *testing.T) {
 	s := &stub{outcomes: map[string][]record.Outcome{"1": {{Kind: record.Rejected, Reason: record.ReasonHandler}}}, refuseErr: errors.New("away")}
 	h := New(s, decode, s.later, Options{})
-	if r := h.DirectAll(t.Context(), record.Stream{Admission: record.ByKey}, []record.Message{{Stream: "orders", ID: "1"}})[0]; r.Outcome.Settled() || r.Pause == 0 {
+	if r := h.DirectAll(t.Context(), time.Time{}, record.Stream{Admission: record.ByKey}, []record.Message{{Stream: "orders", ID: "1"}})[0]; r.Outcome.Settled() || r.Pause == 0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -63,7 +63,7 @@ func (s *stub) Direct(ctx context.Context, m record.Message) (record.Outcome, bo
 	return s.Process(ctx, []record.Message{m})[0], true
 }
 
-func (s *stub) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
+func (s *stub) DirectAll(ctx context.Context, _ time.Time, messages []record.Message) []record.Outcome {
 	return s.Process(ctx, messages)
 }
 
