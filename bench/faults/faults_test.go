@@ -167,8 +167,12 @@ func TestUnknownNamesOnTheCommandLineAreErrors(t *testing.T) {
 
 func TestTheReportCountsPerHundredFaults(t *testing.T) {
 	var b bytes.Buffer
-	if err := report(&b, []result{{Consumer: nameStore, Fault: killed, Faults: 50, StateLost: 3, SendsDoubled: 1}}); err != nil {
+	if err := report(&b, []result{{Consumer: nameOncePython, Fault: killed}, {Consumer: nameStore, Fault: killed, Faults: 50, StateLost: 3, SendsDoubled: 1}}); err != nil {
 		t.Fatal(err)
+	}
+	committed, written, _ := strings.Cut(b.String(), "\n\n")
+	if strings.Contains(committed, title(nameStore)) || !strings.Contains(written, "| the handler increments the state itself:") {
+		t.Errorf("one table compares state in the commit with state that the handler writes:\n%s", b.String())
 	}
 	if want := "| store, handle | 6 / 0, 0 / 2 |  |  |  |"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())

@@ -17,34 +17,47 @@ func title(name string) string {
 	}[name]
 }
 
-// report writes two tables: the lost and doubled messages, and the kinds of doubled sends.
+// report writes the tables: the lost and doubled messages, apart for handlers whose state is part of
+// the commit and for those that write it themselves, and the kinds of doubled sends.
 func report(w io.Writer, results []result) error {
 	var b strings.Builder
 	var seconds float64
 	for _, r := range results {
 		seconds += r.Seconds
 	}
-	b.WriteString("| per 100 faults: changes of state lost / doubled, sends lost / doubled |")
-	for _, f := range faults() {
-		fmt.Fprintf(&b, " %s |", f.describe())
-	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(faults())) + "\n")
-	for _, name := range present(results) {
-		fmt.Fprintf(&b, "| %s |", title(name))
-		for _, f := range faults() {
-			fmt.Fprintf(&b, " %s |", cell(results, name, f))
-		}
-		b.WriteString("\n")
-	}
+	losses(&b, results, "the state is part of the commit", true)
+	losses(&b, results, "the handler increments the state itself", false)
 	repetitions(&b, results)
 	fmt.Fprintf(&b, "\n%.0f s\n", seconds)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// losses writes the lost and doubled messages of the consumers whose state is part of the commit, or
+// of those whose handler writes it; nothing if none has results.
+func losses(b *strings.Builder, results []result, head string, committed bool) {
+	rows := slices.DeleteFunc(present(results), func(name string) bool { return strings.HasPrefix(name, nameOnce) != committed })
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "| %s: changes lost / doubled, sends lost / doubled per 100 faults |", head)
+	for _, f := range faults() {
+		fmt.Fprintf(b, " %s |", f.describe())
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(faults())) + "\n")
+	for _, name := range rows {
+		fmt.Fprintf(b, "| %s |", title(name))
+		for _, f := range faults() {
+			fmt.Fprintf(b, " %s |", cell(results, name, f))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
 // repetitions writes the kinds of doubled sends for all faults.
 func repetitions(b *strings.Builder, results []result) {
-	b.WriteString("\n| sends after the first | faults | sends | under another identity | with other content | new to a receiver that admits by key | by sequence | to a FIFO queue |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| sends after the first | faults | sends | under another identity | with other content | new to a receiver that admits by key | by sequence | to a FIFO queue |\n|---|---|---|---|---|---|---|---|\n")
 	for _, name := range present(results) {
 		s := sum(results, name)
 		sequence, fifo := "–", "–" // the sends are not numbered, or go to another destination

@@ -7,7 +7,7 @@
 //
 //	peer.go       the interface of a peer
 //	trial.go      one peer under one kind of fault
-//	rows.go       the table
+//	rows.go       the table that the rows go into
 //	speed.go      how fast entries are read and committed, and messages enter a pool
 //	readback.go   one session that reads a log, and its floors
 //	idle.go       memory and writes of a server with idle sessions
@@ -39,6 +39,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -79,7 +80,7 @@ func choose(args []string) error {
 	for _, r := range results {
 		fmt.Fprintf(os.Stderr, "%+v\n", r)
 	}
-	return report(results)
+	return report(os.Stdout, results)
 }
 
 // children returns the programs of the child processes, by name.
@@ -121,24 +122,32 @@ func conduct(ctx context.Context, wanted []string, kinds []fault, faultsEach int
 	return results, err
 }
 
-// report prints the table.
-func report(results []result) error {
-	t := table.Table{Head: []string{"per 100 faults: rows lost / doubled"}}
-	for _, f := range faults() {
-		t.Head = append(t.Head, f.describe())
-	}
-	for _, name := range names() {
-		row := []string{describe(name)}
+// report prints a table for each order of rows and position: only peers of one order compare.
+func report(w io.Writer, results []result) error {
+	for _, within := range []bool{false, true} {
+		t := table.Table{Head: []string{order(within) + ": rows lost / doubled per 100 faults"}}
 		for _, f := range faults() {
-			for _, r := range results {
-				if r.Peer == name && r.Fault == f {
-					row = append(row, r.cell())
+			t.Head = append(t.Head, f.describe())
+		}
+		for _, name := range names() {
+			row := []string{describe(name)}
+			for _, f := range faults() {
+				for _, r := range results {
+					if r.Peer == name && r.Fault == f {
+						row = append(row, r.cell())
+					}
 				}
 			}
+			if inTransaction(name) == within && len(row) == len(t.Head) {
+				t.Rows = append(t.Rows, row)
+			}
 		}
-		if len(row) == len(t.Head) {
-			t.Rows = append(t.Rows, row)
+		if len(t.Rows) == 0 {
+			continue
+		}
+		if err := t.Write(w); err != nil {
+			return err
 		}
 	}
-	return t.Write(os.Stdout)
+	return nil
 }

@@ -54,10 +54,21 @@ func names() []string {
 
 func describe(name string) string {
 	return map[string]string{
-		nameOnce: "`once`: session, cursor in the transaction of the rows", nameAfter: "session, cursor stored after the rows",
-		nameJetStream: "JetStream: pull consumer, double acknowledgement", nameWatermill: "Watermill: SQL subscriber",
-		nameWatermillTx: "Watermill: SQL subscriber, rows in its own transaction", nameSQS: "SQS: visibility timeout (ElasticMQ)",
+		nameOnce: "`once`: session", nameAfter: "`once`: session", nameJetStream: "JetStream: pull consumer, double acknowledgement",
+		nameWatermill: "Watermill: SQL subscriber", nameWatermillTx: "Watermill: SQL subscriber", nameSQS: "ElasticMQ, in place of SQS: visibility timeout",
 	}[name]
+}
+
+// inTransaction reports whether a peer stores its position in the transaction of the rows. The
+// others store the rows first, and then their position or an acknowledgement.
+func inTransaction(name string) bool { return name == nameOnce || name == nameWatermillTx }
+
+// order names one of the two orders.
+func order(within bool) string {
+	if within {
+		return "position in the transaction of the rows"
+	}
+	return "rows first, then position or acknowledgement"
 }
 
 func newPeer(name string) peer {
