@@ -12,6 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 )
 
 // A Case is one pattern of messages.
@@ -162,7 +163,7 @@ func createTables(ctx context.Context, client *dynamodb.Client) (dynamostore.Tab
 
 // A meter runs cases on one store.
 type meter struct {
-	dynamostore.Meter
+	capacity.Meter
 	store *dynamostore.Store
 	body  int
 	now   func() time.Time
@@ -246,7 +247,7 @@ func (m *meter) messages(c Case, stream string) []record.Message {
 }
 
 // total is the cost of a batch.
-type total dynamostore.Cost
+type total capacity.Cost
 
 func (t total) per(n int) Units {
 	count := float64(n)

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/delay"
-	"github.com/effectively-once/once/internal/delay/memdelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/memdelay"
 )
 
 // patience is far more than any of these tests takes.

@@ -14,12 +14,12 @@ import (
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/queue/memqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
+	"github.com/effectively-once/once/internal/testkit/memqueue"
 )
 
 // A server is the system of one region: the real engine, HTTP API and destinations, on a store and

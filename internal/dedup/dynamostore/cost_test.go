@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/effectively-once/once/internal/dedup"
-	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 )
 
 // sink accepts everything, and records the groups to publish.
@@ -72,7 +72,7 @@ func batch(stream string, n int, together bool) []record.Message {
 // This test holds the figures of docs: requests of the process function, and write units including
 // those of the publish function.
 func TestTheCostOfAMessageInUnits(t *testing.T) {
-	var meter dynamostore.Meter
+	var meter capacity.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
 	client := dynamodb.New(options)
@@ -120,7 +120,7 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 			}
 			messages := batch(c.stream, c.n, c.together)
 			meter.Reset()
-			var issued dynamostore.Cost
+			var issued capacity.Cost
 			if c.stream == "own-issued" {
 				for _, m := range messages {
 					if _, fresh, err := engine.Issue(t.Context(), m); err != nil || !fresh {
@@ -155,7 +155,7 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 	}
 }
 
-func process(t *testing.T, engine *dedup.Engine, messages []record.Message, want record.Kind, meter *dynamostore.Meter) dynamostore.Cost {
+func process(t *testing.T, engine *dedup.Engine, messages []record.Message, want record.Kind, meter *capacity.Meter) capacity.Cost {
 	t.Helper()
 	for i, o := range engine.Process(t.Context(), messages) {
 		if o.Kind != want {

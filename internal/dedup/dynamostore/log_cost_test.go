@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 )
 
 // A billed client counts the write units of transactions: two for each KB of each item, rounded up.
@@ -37,7 +38,7 @@ func (b *billed) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWr
 // A commit with entries costs two write units for each KB of the group record, and two for each KB
 // of the chunk. A page costs one read unit for each 4 KB, after one for the group record.
 func TestTheCostOfALogInUnits(t *testing.T) {
-	var meter dynamostore.Meter
+	var meter capacity.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
 	client := dynamodb.New(options)

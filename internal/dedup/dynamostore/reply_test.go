@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 )
 
 func done(i int, owner, reply string) record.Token {
@@ -149,7 +150,7 @@ func TestALargeReplyHasItsOwnItem(t *testing.T) {
 }
 
 func TestWithoutRepliesADuplicateCostsOneSmallRead(t *testing.T) {
-	var meter dynamostore.Meter
+	var meter capacity.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
 	client := dynamodb.New(options)
@@ -158,14 +159,14 @@ func TestWithoutRepliesADuplicateCostsOneSmallRead(t *testing.T) {
 	if err := open(t, client, tables, time.Now).MarkDone(t.Context(), []record.Token{token}); err != nil {
 		t.Fatal(err)
 	}
-	for reading, want := range map[dynamostore.ReplyReading]dynamostore.Cost{
+	for reading, want := range map[dynamostore.ReplyReading]capacity.Cost{
 		dynamostore.LeaveReplies: {Requests: 1, ReadUnits: 1}, dynamostore.ReadReplies: {Requests: 2, ReadUnits: 7},
 	} {
 		store, err := dynamostore.New(client, tables, dynamostore.Options{Replies: reading})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var cost dynamostore.Cost
+		var cost capacity.Cost
 		for try := 0; try < 3 && cost != want; try++ { // if a connection breaks, the SDK retries
 			meter.Reset()
 			_, got, err := store.Load(t.Context(), nil, []record.TokenKey{token.Key})

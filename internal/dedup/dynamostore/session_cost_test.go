@@ -9,10 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/effectively-once/once/internal/dedup"
-	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 )
 
 const pooledPartitions = 8
@@ -49,7 +49,7 @@ func pooled(t *testing.T, client *dynamodb.Client, entries int) (*dedup.Engine, 
 // docs/costs.md has these figures.
 func TestTheCostOfASessionInUnits(t *testing.T) {
 	const entries, batch = 1000, 100
-	var meter dynamostore.Meter
+	var meter capacity.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
 	_, sessions := pooled(t, dynamodb.New(options), entries)

@@ -23,7 +23,6 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	"github.com/google/uuid"
 
-	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
@@ -32,6 +31,7 @@ import (
 	"github.com/effectively-once/once/internal/system/function/environment"
 	"github.com/effectively-once/once/internal/telemetry"
 	"github.com/effectively-once/once/internal/testkit/awstest"
+	"github.com/effectively-once/once/internal/testkit/capacity"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
@@ -42,7 +42,7 @@ type measured struct {
 	systems map[Function]*System
 	queues  map[string]*sqsqueue.Queue // by the name of their variable
 	log     bytes.Buffer
-	units   dynamostore.Meter
+	units   capacity.Meter
 
 	mu    sync.Mutex
 	total counts

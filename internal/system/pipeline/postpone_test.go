@@ -10,11 +10,11 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/delay"
-	"github.com/effectively-once/once/internal/delay/memdelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/testkit/memdelay"
 )
 
 func (w *world) delayed(store delay.Store, horizon time.Duration) *Queues {

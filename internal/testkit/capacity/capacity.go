@@ -1,4 +1,5 @@
-package dynamostore
+// Package capacity counts what calls to DynamoDB cost.
+package capacity
 
 import (
 	"context"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/queue/memqueue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
+	"github.com/effectively-once/once/internal/testkit/memqueue"
 )
 
 func TestAQueueBehavesAsSQS(t *testing.T) { queuetest.Run(t, harness()) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/delay/delaytest"
-	"github.com/effectively-once/once/internal/delay/memdelay"
+	"github.com/effectively-once/once/internal/testkit/memdelay"
 )
 
 func TestConformance(t *testing.T) {
