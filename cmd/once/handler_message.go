@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -87,7 +86,7 @@ func (o *trying) timed(m record.Message) record.Message {
 
 // triedBody returns the body of a message: JSON if the media type says so.
 func (a *app) triedBody(argument, contentType string) ([]byte, error) {
-	if handler.IsJSON(contentType) {
+	if record.IsJSON(contentType) {
 		return a.argument("--message", argument)
 	}
 	return a.read("--message", argument)

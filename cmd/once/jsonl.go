@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"strings"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -183,7 +181,7 @@ func (r *jsonLine) body(m *client.Message) error {
 	if m.ContentType == "" {
 		m.ContentType = "application/json"
 	}
-	if isJSON(m.ContentType) {
+	if record.IsJSON(m.ContentType) {
 		m.Body = r.Body
 		return nil
 	}
@@ -193,11 +191,6 @@ func (r *jsonLine) body(m *client.Message) error {
 	}
 	m.Body = []byte(text)
 	return nil
-}
-
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
 // validate returns errors that the server would return, as far as they can be detected here.

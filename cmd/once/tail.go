@@ -250,7 +250,7 @@ func newTailLine(e *client.Entry) tailLine {
 	case len(e.Body) == 0:
 	case !utf8.Valid(e.Body):
 		l.BodyBase64 = e.Body
-	case isJSON(e.ContentType) && json.Valid(e.Body):
+	case record.IsJSON(e.ContentType) && json.Valid(e.Body):
 		l.Body = json.RawMessage(e.Body)
 	default:
 		l.Body = string(e.Body)

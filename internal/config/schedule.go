@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"mime"
 	"slices"
 	"strings"
 
@@ -134,16 +133,11 @@ func (p *reader) contentRules(f map[string]node, s Schedule) {
 	case !given || s.ContentType == "":
 	case !hasBody:
 		p.add(kind.line, kind.path, "is for a body, and there is none")
-	case !isText && !isJSON(s.ContentType):
+	case !isText && !record.IsJSON(s.ContentType):
 		p.add(f["body"].line, f["body"].path, "must be text, because content_type is %s", s.ContentType)
-	case isText && isJSON(s.ContentType) && !json.Valid([]byte(text)):
+	case isText && record.IsJSON(s.ContentType) && !json.Valid([]byte(text)):
 		p.add(f["body"].line, f["body"].path, "must be JSON, because content_type is %s: leave content_type out, and write a value", s.ContentType)
 	}
-}
-
-func isJSON(contentType string) bool {
-	kind, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
 // value returns a YAML value that JSON can have, or nil.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,7 +33,7 @@ func (o object) content(most int) (c Content, err error) {
 	if c.Headers, err = o.headers(); err != nil {
 		return c, err
 	}
-	isJSON, ok := isJSON(c.ContentType)
+	isJSON, ok := record.MediaType(c.ContentType)
 	if !ok && c.ContentType != "" {
 		return c, wrong(o.value("content_type").path, "must be a media type, such as application/json")
 	}
@@ -107,7 +106,7 @@ func (o object) headers() (map[string]string, error) {
 		text, err := value{path, raw}.text()
 		lower := strings.ToLower(name)
 		switch {
-		case !isToken(name):
+		case !record.IsToken(name):
 			return nil, wrong(v.path, "must have names that HTTP allows; %.64q is none", name)
 		case err != nil:
 			return nil, wrong(path, "must be a string")
@@ -125,29 +124,6 @@ func (o object) headers() (map[string]string, error) {
 	return headers, nil
 }
 
-// isToken reports whether HTTP allows a header of that name.
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}
-
-// isJSON reports whether bodies of a media type are JSON. ok is false if it is no media type.
-func isJSON(contentType string) (is, ok bool) {
-	if contentType == jsonType {
-		return true, true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return media == jsonType || strings.HasSuffix(media, "+json"), err == nil
-}
-
-// IsJSON reports whether bodies of a media type are JSON.
-func IsJSON(contentType string) bool {
-	is, _ := isJSON(contentType)
-	return is
-}
-
 // setBody returns the members for a body: body is JSON if the content type says so, otherwise a
 // string. Bytes that are not UTF-8 are body_base64, and so is a body that is not the JSON that its
 // content type promises: as a string, it would look like a JSON string.
@@ -158,7 +134,7 @@ func setBody(contentType string, data []byte) (body json.RawMessage, inBase64 []
 	if !utf8.Valid(data) {
 		return nil, data, nil
 	}
-	if is, _ := isJSON(contentType); is {
+	if record.IsJSON(contentType) {
 		var b bytes.Buffer
 		if b.Grow(len(data)); json.Compact(&b, data) != nil {
 			return nil, data, nil //nolint:nilerr // it is no JSON

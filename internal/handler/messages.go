@@ -69,8 +69,7 @@ func (v value) message() (e Effect, err error) {
 // quoteBody makes a string of a body that is another JSON value, if the content type is not JSON.
 func (o object) quoteBody() error {
 	contentType, err := o.text("content_type")
-	is, _ := isJSON(contentType)
-	if raw := o.members["body"]; err == nil && contentType != "" && !is && len(raw) > 0 && raw[0] != '"' {
+	if raw := o.members["body"]; err == nil && contentType != "" && !record.IsJSON(contentType) && len(raw) > 0 && raw[0] != '"' {
 		o.members["body"], err = marshal(string(raw))
 	}
 	return err

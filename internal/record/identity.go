@@ -178,10 +178,8 @@ func appendTokenText(b []byte, principal, stream, id string) []byte {
 // appendQuoted is [strconv.AppendQuote], which is slow, with a short cut for names of visible ASCII
 // characters.
 func appendQuoted(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return strconv.AppendQuote(b, s)
-		}
+	if !IsPlain(s) {
+		return strconv.AppendQuote(b, s)
 	}
 	return append(append(append(b, '"'), s...), '"')
 }

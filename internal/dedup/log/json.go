@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/record"
@@ -53,22 +52,13 @@ func appendBody(b, body []byte, contentType string) []byte {
 		b = append(bytes.TrimSuffix(b, []byte(`":`)), `_base64":"`...)
 		return append(base64.StdEncoding.AppendEncode(b, body), '"')
 	}
-	if isJSON(contentType) {
+	if record.IsJSON(contentType) {
 		compact := bytes.NewBuffer(b)
 		if json.Compact(compact, body) == nil {
 			return compact.Bytes()
 		}
 	}
 	return appendString(b, body)
-}
-
-// isJSON reports whether a content type is application/json or ends in +json.
-func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.TrimSpace(media)
-	const suffix = "+json"
-	return strings.EqualFold(media, "application/json") ||
-		len(media) > len(suffix) && strings.EqualFold(media[len(media)-len(suffix):], suffix)
 }
 
 // appendString appends a text as a JSON string. Invalid UTF-8 is replaced.

@@ -37,7 +37,7 @@ func describe(d *record.Delivery) (string, error) {
 	}
 	switch {
 	case len(e.Body) == 0:
-	case (e.ContentType == "" || isJSON(e.ContentType)) && utf8.Valid(e.Body) && json.Valid(e.Body):
+	case (e.ContentType == "" || record.IsJSON(e.ContentType)) && utf8.Valid(e.Body) && json.Valid(e.Body):
 		x.Body = e.Body
 	case utf8.Valid(e.Body):
 		text, err := encode(string(e.Body))
@@ -60,13 +60,6 @@ func encode(v any) ([]byte, error) {
 		return nil, fmt.Errorf("write detail: %w", err)
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
-}
-
-// isJSON reports whether a content type is application/json or ends in +json.
-func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-	return media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
 // maxDetailType is how many characters EventBridge accepts.

@@ -3,7 +3,6 @@ package file
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/record"
@@ -43,7 +42,7 @@ func appendEncoded(dst []byte, d *record.Delivery) []byte {
 	case len(e.Body) == 0:
 	case !utf8.Valid(e.Body):
 		l.BodyBase64 = e.Body
-	case isJSON(e.ContentType):
+	case record.IsJSON(e.ContentType):
 		l.Body = json.RawMessage(e.Body)
 	default:
 		l.Body = string(e.Body)
@@ -56,13 +55,4 @@ func appendEncoded(dst []byte, d *record.Delivery) []byte {
 		_ = encoder.Encode(l) // strings and numbers always have a JSON form
 	}
 	return buf.Bytes()
-}
-
-// isJSON reports whether a content type is application/json or ends in +json.
-func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	media = strings.TrimSpace(media)
-	const suffix = "+json"
-	return strings.EqualFold(media, "application/json") ||
-		len(media) > len(suffix) && strings.EqualFold(media[len(media)-len(suffix):], suffix)
 }

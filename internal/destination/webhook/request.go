@@ -143,7 +143,7 @@ func setOrigin(h http.Header, d *record.Delivery) {
 // those that belong to one connection. An underscore counts as a dash, because many receivers, such
 // as all CGI programs, do not distinguish them, and would read the effect's webhook_id as the id.
 func forwards(name string) bool {
-	if !isToken(name) {
+	if !record.IsToken(name) {
 		return false
 	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
@@ -156,17 +156,6 @@ func forwards(name string) bool {
 		return false
 	}
 	return true
-}
-
-// isToken reports whether HTTP allows a header of that name.
-func isToken(name string) bool {
-	for i := range len(name) {
-		b := name[i]
-		if (b < '0' || b > '9') && (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // carries reports whether HTTP can carry a header's value.

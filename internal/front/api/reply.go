@@ -91,10 +91,8 @@ func (x *receipt) plain() ([]byte, bool) {
 	}
 	b := make([]byte, 0, 64+len(x.ID)+len(x.Stream)+len(x.Group)+len(x.Status))
 	for _, field := range [...][2]string{{`{"id":"`, x.ID}, {`","stream":"`, x.Stream}, {`","group":"`, x.Group}, {`","status":"`, string(x.Status)}} {
-		for _, c := range []byte(field[1]) {
-			if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-				return nil, false
-			}
+		if !record.IsPlain(field[1]) || strings.ContainsAny(field[1], "<>&") {
+			return nil, false
 		}
 		b = append(append(b, field[0]...), field[1]...)
 	}

@@ -13,7 +13,6 @@ package batch
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -154,7 +153,7 @@ func setHeaders(m *record.Message, headers map[string]string) *problem.Problem {
 			canonical = name
 		}
 		switch {
-		case !isToken(name) || strings.HasPrefix(canonical, "Once-"):
+		case !record.IsToken(name) || strings.HasPrefix(canonical, "Once-"):
 			return malformed(fmt.Sprintf("header %.64q must have a name that HTTP allows, and that does not begin with Once-.", name))
 		case strings.ContainsFunc(value, unicode.IsControl) || strings.Trim(value, " ") != value:
 			return malformed(fmt.Sprintf("header %s must have no control characters, and no spaces around it.", canonical))
@@ -167,24 +166,7 @@ func setHeaders(m *record.Message, headers map[string]string) *problem.Problem {
 	return nil
 }
 
-// isToken reports whether HTTP allows a header of that name.
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
-}
-
 const jsonType = "application/json"
-
-// isJSON reports whether bodies of a media type are JSON. ok is false if it is no media type.
-func isJSON(contentType string) (is, ok bool) {
-	if contentType == jsonType {
-		return true, true
-	}
-	media, _, err := mime.ParseMediaType(contentType)
-	return media == jsonType || strings.HasSuffix(media, "+json"), err == nil
-}
 
 func notMedia() *problem.Problem {
 	return problem.New(problem.UnsupportedMediaType, "content_type is not a media type.")

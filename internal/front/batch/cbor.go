@@ -107,7 +107,7 @@ func notMap(err error) string {
 // setItem sets the body of m, and its type. A byte string is the body itself; any other value means
 // what it does in JSON.
 func setItem(decode cbor.DecMode, raw cbor.RawMessage, m *record.Message) *problem.Problem {
-	asJSON, ok := isJSON(m.ContentType)
+	asJSON, ok := record.MediaType(m.ContentType)
 	if !ok && m.ContentType != "" {
 		return notMedia()
 	}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // seeds are lines of every kind, right and wrong.
@@ -121,7 +123,7 @@ func checkRecord(t *testing.T, r *Record) {
 		return
 	}
 	for name, value := range r.Message.Headers {
-		if !isToken(name) || strings.ContainsAny(value, "\r\n") {
+		if !record.IsToken(name) || strings.ContainsAny(value, "\r\n") {
 			t.Errorf("header %q: %q", name, value)
 		}
 	}

@@ -139,14 +139,14 @@ func (l *jsonLine) setBody(m *record.Message) *problem.Problem {
 		if l.BodyBase64 != nil {
 			m.Body = *l.BodyBase64
 		}
-		if _, ok := isJSON(m.ContentType); !ok && m.ContentType != "" {
+		if _, ok := record.MediaType(m.ContentType); !ok && m.ContentType != "" {
 			return notMedia()
 		}
 		return nil
 	case m.ContentType == "":
 		m.ContentType = jsonType
 	}
-	asJSON, ok := isJSON(m.ContentType)
+	asJSON, ok := record.MediaType(m.ContentType)
 	switch {
 	case !ok:
 		return notMedia()

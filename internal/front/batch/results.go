@@ -8,6 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A Result is the answer to one record.
@@ -54,21 +55,11 @@ func appendResult(out []byte, mediaType string, r *Result, line int, instance st
 		item, err := cbor.Marshal(v)
 		return append(out, item...), err
 	}
-	if r.Err == nil && plain(r.ID) {
+	if r.Err == nil && record.IsPlain(r.ID) {
 		out = append(out, `{"status":202,"id":"`...)
 		out = append(append(out, r.ID...), `","replayed":`...)
 		return append(strconv.AppendBool(out, r.Replayed), '}', '\n'), nil
 	}
 	text, err := json.Marshal(v)
 	return append(append(out, text...), '\n'), err
-}
-
-// plain reports whether JSON needs no escape for a text.
-func plain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }

@@ -3,6 +3,8 @@ package batch
 import (
 	"encoding/base64"
 	"encoding/json"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // scanLine reads a line of the usual form: one object, each field at most once, names without
@@ -93,11 +95,11 @@ func (s *scanner) field(bit uint, l *jsonLine) bool {
 		return s.binary(l.BodyBase64)
 	}
 	s.blank()
-	start := s.at
-	if !s.value(0) {
+	end := record.JSONEnd(s.text, s.at)
+	if end < 0 {
 		return false
 	}
-	l.Body = json.RawMessage(s.text[start:s.at:s.at])
+	l.Body, s.at = json.RawMessage(s.text[s.at:end:end]), end
 	return true
 }
 
@@ -169,147 +171,4 @@ func (s *scanner) number(to *uint64) bool {
 	}
 	digits := s.at - start
 	return digits > 0 && digits <= 18 && (digits == 1 || s.text[start] != '0')
-}
-
-// maxScanDepth is how deep a value may be that the scanner reads; encoding/json has a limit of its
-// own.
-const maxScanDepth = 100
-
-// value skips one JSON value.
-func (s *scanner) value(depth int) bool {
-	s.blank()
-	if s.at == len(s.text) || depth > maxScanDepth {
-		return false
-	}
-	switch s.text[s.at] {
-	case '"':
-		return s.skipText()
-	case '{':
-		return s.list('}', func() bool { return s.skipText() && s.take(':') && s.value(depth+1) })
-	case '[':
-		return s.list(']', func() bool { return s.value(depth + 1) })
-	case 't':
-		return s.word("true")
-	case 'f':
-		return s.word("false")
-	case 'n':
-		return s.word("null")
-	}
-	return s.skipNumber()
-}
-
-// list skips the elements of an object or of an array.
-func (s *scanner) list(end byte, element func() bool) bool {
-	s.at++
-	if s.take(end) {
-		s.unblank()
-		return true
-	}
-	for {
-		if s.blank(); !element() {
-			return false
-		}
-		if s.take(',') {
-			continue
-		}
-		if !s.take(end) {
-			return false
-		}
-		s.unblank()
-		return true
-	}
-}
-
-// unblank goes back to the end of what was taken last, so that a body ends where its value does.
-func (s *scanner) unblank() {
-	for s.text[s.at-1] == ' ' || s.text[s.at-1] == '\t' || s.text[s.at-1] == '\r' {
-		s.at--
-	}
-}
-
-func (s *scanner) word(w string) bool {
-	ok := s.has(w)
-	s.at += len(w)
-	return ok
-}
-
-// skipText skips a string.
-func (s *scanner) skipText() bool {
-	if s.at == len(s.text) || s.text[s.at] != '"' {
-		return false
-	}
-	for i := s.at + 1; i < len(s.text); i++ {
-		switch c := s.text[i]; {
-		case c == '"':
-			s.at = i + 1
-			return true
-		case c < ' ':
-			return false
-		case c == '\\':
-			n := escape(s.text[i:])
-			if n == 0 {
-				return false
-			}
-			i += n - 1
-		}
-	}
-	return false
-}
-
-// escape returns the length of the escape at the beginning of text, or 0.
-func escape(text []byte) int {
-	if len(text) < 2 {
-		return 0
-	}
-	switch text[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(text) < 6 || surrogate(text) != 0 {
-			return 0 // encoding/json and its neighbours decide about surrogates
-		}
-		for _, c := range text[2:6] {
-			if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
-}
-
-// skipNumber skips a number.
-func (s *scanner) skipNumber() bool {
-	s.optional('-')
-	switch {
-	case s.optional('0'):
-	case !s.digits():
-		return false
-	}
-	if s.optional('.') && !s.digits() {
-		return false
-	}
-	if s.optional('e') || s.optional('E') {
-		if !s.optional('+') {
-			s.optional('-')
-		}
-		return s.digits()
-	}
-	return true
-}
-
-func (s *scanner) optional(c byte) bool {
-	if s.at < len(s.text) && s.text[s.at] == c {
-		s.at++
-		return true
-	}
-	return false
-}
-
-func (s *scanner) digits() bool {
-	start := s.at
-	for s.at < len(s.text) && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
-		s.at++
-	}
-	return s.at > start
 }

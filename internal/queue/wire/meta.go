@@ -141,16 +141,7 @@ func (x *meta) encode() string {
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
 		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 && x.Timer == "" && x.TimerNumber == 0 &&
-		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
-}
-
-func plain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
-			return false
-		}
-	}
-	return true
+		record.IsPlain(x.ContentType) && record.IsPlain(x.Encoding) && record.IsPlain(x.Form) && record.IsPlain(x.Principal) && record.IsPlain(x.Route)
 }
 
 // encodeJSON returns JSON that SQS accepts: U+FFFE and U+FFFF are not allowed in XML, so they are
