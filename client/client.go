@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +55,9 @@ func (o Options) withDefaults() Options {
 	stay := *o.HTTP
 	stay.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &stay
-	if o.TryTimeout == 0 {
-		o.TryTimeout = 30 * time.Second
-	}
-	if o.MinBackoff == 0 {
-		o.MinBackoff = 100 * time.Millisecond
-	}
-	if o.MaxBackoff == 0 {
-		o.MaxBackoff = 10 * time.Second
-	}
+	o.TryTimeout = cmp.Or(o.TryTimeout, 30*time.Second)
+	o.MinBackoff = cmp.Or(o.MinBackoff, 100*time.Millisecond)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, 10*time.Second)
 	if o.OnRetry == nil {
 		o.OnRetry = func(error, time.Duration) {}
 	}

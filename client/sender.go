@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,18 +54,14 @@ type SenderOptions struct {
 }
 
 func (o SenderOptions) withDefaults() SenderOptions {
-	if o.Group == "" {
-		o.Group = o.Source
-	}
+	o.Group = cmp.Or(o.Group, o.Source)
 	if o.MaxMessages <= 0 {
 		o.MaxMessages = 10_000
 	}
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 64 << 20
 	}
-	if o.WhenFull == "" {
-		o.WhenFull = Wait
-	}
+	o.WhenFull = cmp.Or(o.WhenFull, Wait)
 	if o.Refused == nil {
 		o.Refused = func(_ Message, p *Problem) Message { return placeholder(p) }
 	}

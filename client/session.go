@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,9 +64,7 @@ func (o SessionOptions) withDefaults() SessionOptions {
 	if o.Holder == "" {
 		o.Holder = uuid.NewString()
 	}
-	if o.Take == "" {
-		o.Take = TakeFree
-	}
+	o.Take = cmp.Or(o.Take, TakeFree)
 	if o.Lease <= 0 {
 		o.Lease = 30 * time.Second
 	}

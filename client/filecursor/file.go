@@ -1,6 +1,7 @@
 package filecursor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,9 +100,7 @@ const lockPause = 10 * time.Millisecond
 // It returns a [*DamagedError], a [*client.LostCursorError], a [*client.SkipError], or an error for
 // which errors.Is(err, client.Fenced) is true if the file has lines of a later life of the session.
 func Open(ctx context.Context, path string, o client.Opened, options Options) (*File, error) {
-	if options.Mode == 0 {
-		options.Mode = 0o600
-	}
+	options.Mode = cmp.Or(options.Mode, 0o600)
 	file, err := openLocked(ctx, path, &options)
 	if err != nil {
 		return nil, fmt.Errorf("open cursor: %w", err)

@@ -37,21 +37,15 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Batch == 0 {
-		o.Batch = 100
-	}
-	if o.Pause == 0 {
-		o.Pause = time.Second
-	}
+	o.Batch = cmp.Or(o.Batch, 100)
+	o.Pause = cmp.Or(o.Pause, time.Second)
 	if o.Moved == nil {
 		o.Moved = func([]time.Duration) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

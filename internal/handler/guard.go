@@ -64,9 +64,7 @@ func New(caller Caller, o Options) *Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	log := o.Log.With("stream", o.Stream)
 	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log, longest: o.MaxPause}}
 }

@@ -6,6 +6,7 @@
 package pebbledb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -73,9 +74,7 @@ func withDefaults(options *pebble.Options) *pebble.Options {
 		options.Logger = quiet{}
 	}
 	options.FormatMajorVersion = pebble.FormatNewest
-	if options.MemTableSize == 0 {
-		options.MemTableSize = memTableSize
-	}
+	options.MemTableSize = cmp.Or(options.MemTableSize, memTableSize)
 	if options.Cache == nil && options.CacheSize == 0 {
 		options.CacheSize = cacheSize
 	}

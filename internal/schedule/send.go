@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,9 +63,7 @@ type timed struct {
 
 // New returns the schedules, or an error that names the one that is wrong.
 func New(cfg Config) (*Schedules, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	s := &Schedules{cfg: cfg}
 	for _, x := range cfg.Schedules {
 		table, err := x.Timetable()

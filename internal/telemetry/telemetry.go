@@ -115,9 +115,7 @@ type Collector interface {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Service == "" {
-		o.Service = "once"
-	}
+	o.Service = cmp.Or(o.Service, "once")
 	if o.Known == nil {
 		o.Known = func(string) bool { return true }
 	}
@@ -127,9 +125,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

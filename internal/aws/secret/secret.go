@@ -21,6 +21,7 @@
 package secret
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,9 +76,7 @@ type kept struct {
 
 // New returns a reader. It reads nothing.
 func New(options Options) *Reader {
-	if options.Timeout == 0 {
-		options.Timeout = 5 * time.Second
-	}
+	options.Timeout = cmp.Or(options.Timeout, 5*time.Second)
 	if options.Now == nil {
 		options.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +42,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Retention == 0 {
-		o.Retention = record.DefaultGroupRetention
-	}
+	o.Retention = cmp.Or(o.Retention, record.DefaultGroupRetention)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.open == nil {
 		o.open = openFile
 	}

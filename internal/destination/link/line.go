@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -89,9 +90,7 @@ func (s *Sender) content(d *record.Delivery) *content {
 		c.Key += "@" + strconv.FormatUint(d.Incarnation, 10)
 	}
 	c.Key = record.Fit(c.Key)
-	if c.Group == "" {
-		c.Group = d.Target
-	}
+	c.Group = cmp.Or(c.Group, d.Target)
 	if d.Sequence == 0 {
 		return c
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,12 +37,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = 16
-	}
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	if c.Transport == nil {
 		c.Transport = NewTransport(c.Concurrency)
 	}

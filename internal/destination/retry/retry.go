@@ -16,6 +16,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Policy = o.Policy.Or(record.EffectRetry())
-	if o.MinTries == 0 {
-		o.MinTries = record.MinTries
-	}
+	o.MinTries = cmp.Or(o.MinTries, record.MinTries)
 	if o.Failed == nil {
 		o.Failed = func(Try) {}
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Budget == 0 {
-		o.Budget = 10 * time.Second
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 10 * time.Second
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = 16
-	}
+	o.Budget = cmp.Or(o.Budget, 10*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.Concurrency = cmp.Or(o.Concurrency, 16)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -75,18 +76,10 @@ func Open(o Options) (*Access, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Refresh == 0 {
-		o.Refresh = keysFor
-	}
-	if o.Check == 0 {
-		o.Check = 5 * time.Second
-	}
-	if o.Again == 0 {
-		o.Again = keysUntil
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Refresh = cmp.Or(o.Refresh, keysFor)
+	o.Check = cmp.Or(o.Check, 5*time.Second)
+	o.Again = cmp.Or(o.Again, keysUntil)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Denied == nil {
 		o.Denied = func(string) {}
 	}

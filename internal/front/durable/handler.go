@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,18 +78,10 @@ func New(o Options) http.Handler {
 	if o.Principal == nil {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
 	}
-	if o.Wait == 0 {
-		o.Wait = 20 * time.Second
-	}
-	if o.Events == 0 {
-		o.Events = time.Minute
-	}
-	if o.MaxFollowing == 0 {
-		o.MaxFollowing = 10_000
-	}
-	if o.MaxWriting == 0 {
-		o.MaxWriting = 1000
-	}
+	o.Wait = cmp.Or(o.Wait, 20*time.Second)
+	o.Events = cmp.Or(o.Events, time.Minute)
+	o.MaxFollowing = cmp.Or(o.MaxFollowing, 10_000)
+	o.MaxWriting = cmp.Or(o.MaxWriting, 1000)
 	return &server{Options: o, uses: newUses()}
 }
 
@@ -201,9 +194,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey
 	if r.Header.Get("Stream-Forked-From") != "" {
 		return refuse(http.StatusBadRequest, "Streams can't be forked here.")
 	}
-	if o.typ == "" {
-		o.typ = "application/octet-stream"
-	}
+	o.typ = cmp.Or(o.typ, "application/octet-stream")
 	if err := o.lifetime(r.Header); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ package inprocess
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 )
@@ -43,9 +44,7 @@ func (w *memoryResponse) Header() http.Header { return w.header }
 
 // WriteHeader sets the status once.
 func (w *memoryResponse) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
+	w.status = cmp.Or(w.status, status)
 }
 
 // Write appends to the body.

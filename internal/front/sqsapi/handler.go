@@ -1,6 +1,7 @@
 package sqsapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,9 +67,7 @@ func (c Config) withDefaults() Config {
 	if c.Source == nil {
 		c.Source = func(string) (*ingress.Source, bool) { return nil, false }
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

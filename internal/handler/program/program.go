@@ -71,9 +71,7 @@ func New(o Options) (*Program, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	p := &Program{options: o, turn: make(chan struct{}, 1), killed: make(chan struct{})}
 	if err := p.start(); err != nil {
 		return nil, err

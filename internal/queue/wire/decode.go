@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -191,9 +192,7 @@ func (r *reader) names(bound string, own bool) {
 			*n.to = value
 		}
 	}
-	if m.Stream == "" {
-		m.Stream = bound
-	}
+	m.Stream = cmp.Or(m.Stream, bound)
 	// The message groups of ToQueue are scoped by stream, and repeat the attributes. In a standard
 	// queue a message group is for fairness between senders, and orders nothing.
 	if m.Group == "" && !own && queue.FIFO(r.received.Queue) {
