@@ -1,10 +1,6 @@
 // Package log is the log of a group: the entries that its commits appended, numbered 1, 2, 3 …
 // without holes.
 //
-//	chunks.go  the entries of a commit, in the encoding in which they are stored and sent
-//	offset.go  positions in a log, which also say to which life of the group they belong
-//	reader.go  reading from a position
-//
 // A commit writes its entries together with the group record, see [record.Commit.Append]. So a
 // reader sees a commit as a whole or not at all, and nothing has to be published to it.
 //

@@ -1,23 +1,5 @@
 // Package session deals the log of a stream to named readers, each entry to exactly one of them.
 //
-//	sessions.go  the settings, and the loads and writes of records
-//	open.go      taking a session
-//	read.go      the entries after a cursor
-//	deal.go      asking the pool for more entries
-//	commit.go    moving the cursor; release and renewal
-//	fail.go      failed tries
-//	letters.go   entries that become dead letters
-//	retire.go    closing a session and returning its unread entries to the pool
-//	end.go       the end of a stream
-//	sweep.go     the unfinished steps of a process that died
-//	list.go      sessions of a stream, and its pool, for people and checks
-//	describe.go  sessions for people and checks
-//	effects.go   the effects of a commit
-//	key.go       the names of sessions, and the keys of their records
-//	state.go     the state of a session; pool.go has that of a pool
-//	binary.go    the encoding of both
-//	errors.go    the answers that are errors
-//
 // A session is a named reader, held by one consumer at a time. It is a group record in the reserved
 // stream ~sessions. Its fence rises with every open, in every life of the name, and its cursor is
 // the number of the last entry that was processed. A pool is a group record in the reserved stream

@@ -2,12 +2,6 @@
 // request by a key or by a token of an OpenID Connect issuer, limits the requests of one caller,
 // and adds a [Caller] to the request, which names the principal and the streams that it may use.
 //
-//	access.go   the order of the checks, and the answers to those who fail one
-//	caller.go   the caller in the context of a request
-//	keys.go     lists of keys
-//	oidc.go     tokens of an issuer
-//	rate.go     limits of requests
-//
 // The console asks for the key of operators, as a password, because a browser can give that.
 //
 // # Limits

@@ -2,14 +2,6 @@
 // queue, and answers; a duplicate gets the answer of the first request. The contract for callers is
 // docs/http.md; openapi.json is the same for machines.
 //
-//	route      the routes, and refusing all others              api.go
-//	parse      keys, numbers, preferences, headers, bodies      key.go, headers.go, prefer.go, message.go
-//	accept     token, then queue, then 202                      accept.go
-//	wait       until the message is done, then its reply        await.go
-//	look up    the status of a message                          status.go
-//	requests   store, run once, forget                          request.go
-//	read       the log of a group: query, pages, events         readlog.go, logquery.go, logpage.go, logevents.go
-//
 // # Errors
 //
 // Every answer that is not a success is a problem of package problem. Errors of the engine and of

@@ -1,14 +1,6 @@
 // Package durable serves logs of groups by the Durable Streams protocol, an open protocol whose
 // client libraries then work: PUT, POST, GET, HEAD and DELETE of /v1/stream/{stream}/{group}.
 //
-//	handler.go  routes, headers and errors
-//	limits.go   limits of requests, and of how many there are at a time
-//	state.go    the state of a stream in its group record: type, times, producers
-//	write.go    one request as one commit: create, append, close
-//	read.go     pages, long poll
-//	sse.go      server-sent events
-//	uses.go     the last reads of streams with a TTL
-//
 // A stream of the protocol is the log of a group. Each request that writes is one message without a
 // queue, which the handler of [Wrap] turns into entries. The data of the protocol, such as the last
 // number of each producer, are the state of the group: it changes in the commit that appends.

@@ -4,11 +4,6 @@
 // standard output, in order. A program that can't answer a request writes {"error":"text"}. Its
 // standard error is passed on.
 //
-//	program.go  the caller, and when the program is started again
-//	process.go  one run of the program
-//	stderr.go   the last line of its standard error, for the error
-//	files.go    the files with which the program is started again
-//
 // # Errors
 //
 // An error that the program reported is a [*handler.FailedError]. After every other one, and after an

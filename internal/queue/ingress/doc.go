@@ -1,11 +1,6 @@
 // Package ingress reads the messages of AWS services and of other accounts from queues that are
 // bound to one stream. Their senders know nothing of the attributes of package wire.
 //
-//	source.go  a source: the identity and the group of its messages
-//	s3.go      event notifications of S3, which may have several records
-//	sns.go     notifications of SNS, raw or in their envelope
-//	unread.go  messages that could not be read, which may be read once the configuration is right
-//
 // # Identity
 //
 // Every source has a queue of its own, and SQS lets nobody else send to it. So the queue that
