@@ -70,6 +70,9 @@ type Config struct {
 	// stores that are paid by the write, and has no effect on one that commits done tokens. Every
 	// engine understands such records, whether or not it writes them.
 	KeepDone bool
+	// Running is shared by the engines of one process that follow one another. Defaults to one of
+	// its own.
+	Running *admission.Running
 	// Parallel is how many groups of a batch are processed at the same time. Defaults to 64.
 	Parallel int
 	// Log defaults to discarding.
@@ -83,8 +86,8 @@ type Config struct {
 	Appended func(record.GroupKey)
 }
 
-// An Engine runs the protocol. It keeps nothing in memory between calls, so any number of engines
-// may share a store.
+// An Engine runs the protocol. It keeps nothing in memory between calls but which groups they work
+// on, so any number of engines may share a store.
 type Engine struct {
 	cfg         Config
 	commitsDone bool // see [record.CommitsDone]
@@ -115,7 +118,7 @@ func New(cfg Config) (*Engine, error) {
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Numbered: cfg.Numbered, Restores: cfg.Restores, Large: cfg.Large, CheckDelay: cfg.CheckDelay, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
-		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
+		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Running: cfg.Running, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
 	})
 	issuer := admission.New(admission.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Restores: cfg.Restores, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
@@ -145,6 +148,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LateDelay == 0 {
 		c.LateDelay = 15 * time.Minute
+	}
+	if c.Running == nil {
+		c.Running = &admission.Running{}
 	}
 	if c.Parallel == 0 {
 		c.Parallel = 64

@@ -59,6 +59,7 @@ type part struct {
 	pace     pace                       // of the calls of a batch handler
 	way
 	sweeping bool
+	turn     bool  // the part has the turn of its group, see [admission.Running]
 	err      error // nil if the part is settled
 	first    plan  // memory of the first plan
 	planned  bool  // the first plan is in use

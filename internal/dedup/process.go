@@ -60,7 +60,7 @@ func (e *Engine) process(ctx context.Context, messages []record.Message, w way) 
 	for i := range m.items {
 		m.items[i].Direct = w.direct
 	}
-	e.forward(ctx, relays)
+	e.forward(ctx, w.until, relays)
 	for _, p := range parts {
 		p.way = w
 	}
@@ -130,7 +130,7 @@ func deferRepeats(parts []*part) {
 }
 
 // forward processes the messages that need no group record.
-func (e *Engine) forward(ctx context.Context, items []*item) {
+func (e *Engine) forward(ctx context.Context, until time.Time, items []*item) {
 	if len(items) == 0 {
 		return
 	}
@@ -138,7 +138,7 @@ func (e *Engine) forward(ctx context.Context, items []*item) {
 	for i, it := range items {
 		arrivals[i] = &it.Arrival
 	}
-	for i, fate := range e.relay.Process(ctx, arrivals) {
+	for i, fate := range e.relay.Process(ctx, until, arrivals) {
 		*items[i].out = fate
 		e.count(items[i].Stream, items[i:i+1])
 	}

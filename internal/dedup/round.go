@@ -22,7 +22,7 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 		if parts = e.unsettled(ctx, parts); len(parts) == 0 {
 			return
 		}
-		if n == maxRounds {
+		if until := parts[0].until; n == maxRounds || !until.IsZero() && !e.cfg.Now().Before(until) {
 			e.giveUp(ctx, parts, nil)
 			return
 		}
@@ -35,11 +35,11 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 
 // unsettled returns the parts that need another round. A part with a corrupt record does not, nor
 // one that knows a restore that the configuration does not list: the next round would read the same
-// record, so its messages are retried later.
+// record, so its messages are retried later. So are those of a group that another call works on.
 func (e *Engine) unsettled(ctx context.Context, parts []*part) (again []*part) {
 	for _, p := range parts {
 		switch {
-		case errors.Is(p.err, record.ErrCorrupt), errors.As(p.err, new(*record.RestoreError)):
+		case errors.Is(p.err, record.ErrCorrupt), errors.As(p.err, new(*record.RestoreError)), errors.As(p.err, new(*busyError)):
 			e.giveUp(ctx, []*part{p}, nil)
 		case p.err != nil:
 			again = append(again, p)
@@ -48,12 +48,63 @@ func (e *Engine) unsettled(ctx context.Context, parts []*part) (again []*part) {
 	return again
 }
 
-// round loads the parts, advances each, and settles those without an error.
+// round processes the parts whose groups are free together, and then each of the others when its
+// group becomes free.
 func (e *Engine) round(ctx context.Context, parts []*part) {
+	free := parts
+	var busy []*part
+	for i, p := range parts {
+		p.turn = e.cfg.Running.Groups.Take(p.key, e.cfg.Now())
+		switch {
+		case !p.turn && busy == nil:
+			free, busy = slices.Clone(parts[:i]), []*part{p}
+		case !p.turn:
+			busy = append(busy, p)
+		case busy != nil:
+			free = append(free, p)
+		}
+	}
+	if len(free) > 0 {
+		e.together(ctx, free)
+	}
+	if len(busy) == 0 {
+		return
+	}
+	e.each(busy, func(p *part) {
+		if err := e.cfg.Running.Groups.Wait(ctx, p.key, e.cfg.Now); err != nil {
+			p.err = &busyError{err}
+			return
+		}
+		p.turn = true
+		e.together(ctx, []*part{p})
+	})
+}
+
+// A busyError says that another call of this process works on the group of a part.
+type busyError struct{ error }
+
+func (e *busyError) Unwrap() error { return e.error }
+
+// leave ends the turn of a part that has been advanced.
+func (e *Engine) leave(p *part) {
+	if p.turn {
+		p.turn = false
+		e.cfg.Running.Groups.End(p.key)
+	}
+}
+
+// together loads the parts, advances each, and settles those without an error. Each part has the turn
+// of its group, and leaves it as soon as it is advanced.
+func (e *Engine) together(ctx context.Context, parts []*part) {
+	defer func() {
+		for _, p := range parts {
+			e.leave(p)
+		}
+	}()
 	switch err := e.load(ctx, parts); {
 	// load each alone, so that one corrupt record does not block the others
 	case errors.Is(err, record.ErrCorrupt) && len(parts) > 1:
-		e.each(parts, func(p *part) { e.round(ctx, []*part{p}) })
+		e.each(parts, func(p *part) { e.together(ctx, []*part{p}) })
 		return
 	case err != nil:
 		for _, p := range parts {
@@ -63,6 +114,7 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 	}
 	if len(parts) == 1 {
 		parts[0].err = e.advance(ctx, parts[0])
+		e.leave(parts[0])
 	} else {
 		e.advanceAll(ctx, parts)
 	}

@@ -14,7 +14,11 @@ import (
 // run runs the handler for a new message and adds the results to the plan. If it sets pl.more, the
 // message did not fit into this commit and has no outcome.
 func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
-	if err := pl.over(ctx); err != nil {
+	err := context.Cause(ctx)
+	if err == nil && (pl.call == nil || pl.gathering()) { // the messages of an answer have run
+		err = pl.over(ctx)
+	}
+	if err != nil {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}

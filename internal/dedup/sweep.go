@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,6 +45,9 @@ func (e *Engine) CloseGaps(ctx context.Context, key record.GroupKey) error {
 func (e *Engine) visit(ctx context.Context, p *part) error {
 	p.sweeping, p.early = true, true
 	e.settleAll(ctx, []*part{p})
+	if errors.As(p.err, new(*busyError)) {
+		return nil // the call that works on the group does this, or a later visit
+	}
 	if p.err != nil {
 		return fmt.Errorf("sweep group %s: %w", p.key, p.err)
 	}

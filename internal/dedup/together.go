@@ -36,7 +36,7 @@ type convoy struct {
 // advanceAll advances several parts.
 func (e *Engine) advanceAll(ctx context.Context, parts []*part) {
 	if !e.commitsTogether {
-		e.each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+		e.each(parts, func(p *part) { p.err = e.advance(ctx, p); e.leave(p) })
 		return
 	}
 	c := &convoy{Engine: e, parts: parts}
@@ -92,7 +92,7 @@ func (c *convoy) disperse(ctx context.Context) {
 	rest, ready := c.parts[c.next:], c.ready
 	c.next, c.ready = len(c.parts), nil
 	c.dispersed.Go(func() { c.commitAll(ctx, ready) })
-	c.dispersed.Go(func() { c.each(rest, func(p *part) { p.err = c.advance(ctx, p) }) })
+	c.dispersed.Go(func() { c.each(rest, func(p *part) { p.err = c.advance(ctx, p); c.leave(p) }) })
 }
 
 // firstPlan returns the first plan of a part, to be committed together with others. It returns nil
@@ -100,6 +100,7 @@ func (c *convoy) disperse(ctx context.Context) {
 // advances the part.
 func (e *Engine) firstPlan(ctx context.Context, p *part) *plan {
 	if p.err = e.begin(ctx, p); p.err != nil {
+		e.leave(p)
 		return nil
 	}
 	pl, err := e.plan(ctx, p)
@@ -107,6 +108,7 @@ func (e *Engine) firstPlan(ctx context.Context, p *part) *plan {
 		return pl
 	}
 	p.err = e.proceed(ctx, p, pl, err)
+	e.leave(p)
 	return nil
 }
 
@@ -132,13 +134,17 @@ func (e *Engine) commitAll(ctx context.Context, plans []*plan) {
 		case p.err == nil:
 			if p.accept(pl); pl.more {
 				again = append(again, p)
+				continue
 			}
 		case r != nil && p.blame(pl, r.Detail), errors.Is(p.err, record.ErrFull):
 			again = append(again, p)
+			continue
 		}
+		e.leave(p)
 	}
 	e.each(again, func(p *part) {
 		pl, err := e.plan(ctx, p)
 		p.err = e.proceed(ctx, p, pl, err)
+		e.leave(p)
 	})
 }

@@ -7,44 +7,32 @@ import (
 	"github.com/effectively-once/once/internal/dedup/encoding"
 )
 
-// AppendContent appends the queue and the message of the item. Its fields are numbered as in
-// package encoding.
-func (i *Item) AppendContent(b []byte) []byte {
+// content names the fields of the queue and the message of the item. They are numbered as in package
+// encoding.
+func (i *Item) content(f *encoding.Fields) {
 	m := &i.Message
+	f.Text(1, &i.Queue)
+	f.Text(2, &m.Body)
+	f.TextMap(3, &m.Attributes)
+	f.Text(4, &m.Group)
+	f.Text(5, &m.DedupID)
+	f.Text(6, &m.Sender)
+}
+
+// AppendContent appends the queue and the message of the item.
+func (i *Item) AppendContent(b []byte) []byte {
 	e := encoding.Encoder{B: b}
-	at := e.Object()
-	e.TextField(at, 1, i.Queue)
-	e.TextField(at, 2, m.Body)
-	encoding.MapField(&e, at, 3, m.Attributes, (*encoding.Encoder).Text)
-	e.TextField(at, 4, m.Group)
-	e.TextField(at, 5, m.DedupID)
-	e.TextField(at, 6, m.Sender)
+	f := encoding.Writing(&e)
+	i.content(&f)
 	return e.B
 }
 
 // ReadContent reads what [Item.AppendContent] has written. The error wraps record.ErrCorrupt.
 func (i *Item) ReadContent(b []byte) error {
 	d := encoding.NewDecoder(b)
-	m := &i.Message
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			i.Queue = d.Text()
-		case 2:
-			m.Body = d.Text()
-		case 3:
-			m.Attributes = encoding.MapOf(d, (*encoding.Decoder).Text)
-		case 4:
-			m.Group = d.Text()
-		case 5:
-			m.DedupID = d.Text()
-		case 6:
-			m.Sender = d.Text()
-		default:
-			return false
-		}
-		return true
-	})
+	f := encoding.Reading(d)
+	i.content(&f)
+	f.End()
 	return d.End()
 }
 

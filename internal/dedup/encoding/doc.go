@@ -1,12 +1,7 @@
 // Package encoding is the encoding of records in stores: CBOR (RFC 8949, core deterministic
 // encoding). It is hand-written because encoding and decoding by reflection took as much processor
-// time as the whole rest of a load and a commit. The write and the read function of each record are
-// next to each other:
-//
-//	encoder.go, decoder.go  items, fields, lists and maps
-//	pending.go, effect.go   pending entries, effects and replies
-//	message.go              messages, held messages
-//	source.go               sources of a group
+// time as the whole rest of a load and a commit. One function names the fields of a record, to write
+// and to read it.
 //
 // The field numbers are the format: names may change, numbers may not, and a number is never
 // reused. A field that is zero is left out. Data that is in a store's key is not repeated in the

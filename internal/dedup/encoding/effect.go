@@ -4,71 +4,47 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+func effect(f *Fields, x *record.Effect) {
+	f.Texts(1, &x.To)
+	f.Text(2, &x.Group)
+	f.Text(3, &x.ID)
+	f.Text(4, &x.Source)
+	Uint(f, 5, &x.Epoch)
+	Uint(f, 6, &x.Sequence)
+	f.Text(7, &x.ContentType)
+	f.TextMap(8, &x.Headers)
+	f.Bytes(9, &x.Body)
+	f.UintMap(10, &x.Chain)
+	Part(f, 11, &x.Blob, writeBlob, readBlob)
+	f.Texts(12, &x.Via)
+	f.UintMap(13, &x.DependsOn)
+	f.Time(14, &x.NotBefore)
+	f.Text(15, &x.Timer)
+}
+
 // WriteEffect appends an effect.
 func WriteEffect(e *Encoder, x *record.Effect) {
-	at := e.Object()
-	ListField(e, at, 1, x.To, writeTextAt)
-	e.TextField(at, 2, x.Group)
-	e.TextField(at, 3, x.ID)
-	e.TextField(at, 4, x.Source)
-	e.UintField(at, 5, x.Epoch)
-	e.UintField(at, 6, x.Sequence)
-	e.TextField(at, 7, x.ContentType)
-	MapField(e, at, 8, x.Headers, writeText)
-	e.BytesField(at, 9, x.Body)
-	MapField(e, at, 10, x.Chain, WriteUint)
-	if x.Blob != nil {
-		e.Field(at, 11)
-		e.head(array, 2)
-		e.Text(x.Blob.Key)
-		e.Text(x.Blob.Staged)
-	}
-	ListField(e, at, 12, x.Via, writeTextAt)
-	MapField(e, at, 13, x.DependsOn, WriteUint)
-	e.IntField(at, 14, Micros(x.NotBefore))
-	e.TextField(at, 15, x.Timer)
+	f := Writing(e)
+	effect(&f, x)
 }
 
 // ReadEffect reads an effect written by WriteEffect.
 func ReadEffect(d *Decoder, x *record.Effect) {
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			x.To = ListOf(d, readText)
-		case 2:
-			x.Group = d.Text()
-		case 3:
-			x.ID = d.Text()
-		case 4:
-			x.Source = d.Text()
-		case 5:
-			x.Epoch = d.Uint()
-		case 6:
-			x.Sequence = d.Uint()
-		case 7:
-			x.ContentType = d.Text()
-		case 8:
-			x.Headers = MapOf(d, (*Decoder).Text)
-		case 9:
-			x.Body = d.Bytes()
-		case 10:
-			x.Chain = MapOf(d, (*Decoder).Uint)
-		case 11:
-			d.Pair()
-			x.Blob = &record.Blob{Key: d.Text(), Staged: d.Text()}
-		case 12:
-			x.Via = ListOf(d, readText)
-		case 13:
-			x.DependsOn = MapOf(d, (*Decoder).Uint)
-		case 14:
-			x.NotBefore = d.Time()
-		case 15:
-			x.Timer = d.Text()
-		default:
-			return false
-		}
-		return true
-	})
+	f := Reading(d)
+	effect(&f, x)
+	f.End()
+}
+
+func writeBlob(e *Encoder, b *record.Blob) {
+	e.head(array, 2)
+	e.Text(b.Key)
+	e.Text(b.Staged)
+}
+
+func readBlob(d *Decoder, b *record.Blob) {
+	d.Pair()
+	b.Key = d.Text()
+	b.Staged = d.Text()
 }
 
 // WriteSent appends a mark of a sent effect.
@@ -85,34 +61,33 @@ func ReadSent(d *Decoder, s *record.Sent) {
 	s.To = d.Text()
 }
 
+func reply(f *Fields, r *record.Reply) {
+	Int(f, 1, &r.Status)
+	Entries(f, 2, &r.Header, WriteTexts, ReadTexts)
+	f.Bytes(3, &r.Body)
+}
+
 // WriteReply appends a reply.
 func WriteReply(e *Encoder, r *record.Reply) {
-	at := e.Object()
-	e.IntField(at, 1, int64(r.Status))
-	MapField(e, at, 2, r.Header, WriteTexts)
-	e.BytesField(at, 3, r.Body)
+	f := Writing(e)
+	reply(&f, r)
 }
 
 // ReadReply reads a reply written by WriteReply.
 func ReadReply(d *Decoder) *record.Reply {
 	r := &record.Reply{}
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			r.Status = int(d.Int())
-		case 2:
-			r.Header = MapOf(d, ReadTexts)
-		case 3:
-			r.Body = d.Bytes()
-		default:
-			return false
-		}
-		return true
-	})
+	readReply(d, r)
 	return r
 }
 
-func writeText(e *Encoder, s string) { e.Text(s) }
+func readReply(d *Decoder, r *record.Reply) {
+	f := Reading(d)
+	reply(&f, r)
+	f.End()
+}
+
+// Reply is a field with a reply; nil is left out.
+func (f *Fields) Reply(number uint64, r **record.Reply) { Part(f, number, r, WriteReply, readReply) }
 
 func writeTextAt(e *Encoder, s *string) { e.Text(*s) }
 

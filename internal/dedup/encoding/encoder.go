@@ -96,13 +96,6 @@ func (e *Encoder) BytesField(at int, number uint64, b []byte) {
 	}
 }
 
-// HashField appends a hash; it leaves out a hash of zeros.
-func (e *Encoder) HashField(at int, number uint64, hash *[32]byte) {
-	if *hash != [32]byte{} {
-		e.BytesField(at, number, hash[:])
-	}
-}
-
 // UintField appends a number as a field.
 func (e *Encoder) UintField(at int, number, n uint64) {
 	if n != 0 {
@@ -120,14 +113,6 @@ func (e *Encoder) Bool(b bool) {
 		e.B = append(e.B, yes)
 	} else {
 		e.B = append(e.B, no)
-	}
-}
-
-// IntField appends a number as a field.
-func (e *Encoder) IntField(at int, number uint64, n int64) {
-	if n != 0 {
-		e.Field(at, number)
-		e.Int(n)
 	}
 }
 
@@ -166,15 +151,6 @@ func List[T any](e *Encoder, list []T, item func(e *Encoder, x *T)) {
 	for i := range list {
 		item(e, &list[i])
 	}
-}
-
-// MapField appends a map as a field; item appends one value.
-func MapField[T any](e *Encoder, at int, number uint64, m map[string]T, item func(e *Encoder, x T)) {
-	if len(m) == 0 {
-		return
-	}
-	e.Field(at, number)
-	Map(e, m, item)
 }
 
 // Map appends a map in deterministic order: shorter names first.

@@ -33,7 +33,7 @@ func (damaged) Load(context.Context, []record.GroupKey, []record.TokenKey) ([]re
 
 func TestAMessageWithACorruptTokenIsRetried(t *testing.T) {
 	b := newBench(t, nil)
-	o := b.over(damaged{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "x"))})[0]
+	o := b.over(damaged{b}, nil).Process(t.Context(), time.Time{}, []*admission.Arrival{b.arrival(message("a", "x"))})[0]
 	if o.Kind != record.Retry || !errors.Is(o.Err, record.ErrCorrupt) {
 		t.Errorf("%s: %v", o.Kind, o.Err)
 	}
@@ -58,7 +58,7 @@ func (s aCorruptOne) Load(ctx context.Context, groups []record.GroupKey, tokens 
 
 func TestACorruptTokenBlocksOnlyItsOwnMessage(t *testing.T) {
 	b := newBench(t, nil)
-	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "x")), b.arrival(message("b", "x"))})
+	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), time.Time{}, []*admission.Arrival{b.arrival(message("a", "x")), b.arrival(message("b", "x"))})
 	same(t, "fates", []record.Kind{fates[0].Kind, fates[1].Kind}, []record.Kind{record.Retry, record.Processed})
 	if !errors.Is(fates[0].Err, record.ErrCorrupt) {
 		t.Error(fates[0].Err)
@@ -67,13 +67,13 @@ func TestACorruptTokenBlocksOnlyItsOwnMessage(t *testing.T) {
 
 func TestEachTokenIsReadOnce(t *testing.T) {
 	b := newBench(t, nil)
-	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("b", "x")), b.arrival(message("b", "x"))})
+	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), time.Time{}, []*admission.Arrival{b.arrival(message("b", "x")), b.arrival(message("b", "x"))})
 	same(t, "fates", []record.Kind{fates[0].Kind, fates[1].Kind}, []record.Kind{record.Processed, record.Duplicate})
 }
 
 func TestACopyOfAFailedMessageIsBlocked(t *testing.T) {
 	b := newBench(t, nil)
-	fates := b.Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "fail")), b.arrival(message("a", "fail"))})
+	fates := b.Process(t.Context(), time.Time{}, []*admission.Arrival{b.arrival(message("a", "fail")), b.arrival(message("a", "fail"))})
 	if !errors.As(fates[0].Err, new(*record.HandlerError)) || !errors.Is(fates[1].Err, record.ErrBlocked) {
 		t.Errorf("%v, and then %v", fates[0].Err, fates[1].Err)
 	}
@@ -86,7 +86,7 @@ func (anyBlobs) Check(string) error { return nil }
 
 func TestABlobOfAMessageWithoutAGroupRecordIsAnError(t *testing.T) {
 	b := newBench(t, nil)
-	if o := b.over(b, anyBlobs{}).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "blob"))})[0]; o.Kind != record.Retry {
+	if o := b.over(b, anyBlobs{}).Process(t.Context(), time.Time{}, []*admission.Arrival{b.arrival(message("a", "blob"))})[0]; o.Kind != record.Retry {
 		t.Errorf("%s: %v", o.Kind, o.Err)
 	}
 }

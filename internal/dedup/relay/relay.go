@@ -30,8 +30,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a relay. All fields but Sequenced and Unrelayed are
-// required.
+// Config configures a relay. All fields but Sequenced, Unrelayed and
+// Running are required.
 type Config struct {
 	Streams record.Streams
 	// Sequenced names the destinations whose deliveries are numbered without gaps for each group.
@@ -40,19 +40,25 @@ type Config struct {
 	Unrelayed map[string]bool
 	Store     record.Store
 	Publisher *outbox.Publisher
-	Now       func() time.Time
+	// Running holds the messages that run. Defaults to one of its own.
+	Running *admission.Running
+	Now     func() time.Time
 	// NewID makes unique names for attempts.
 	NewID func() string
 	// Observe is called with an event for each published message.
 	Observe func(record.Event)
 }
 
-// A Relay forwards messages. It keeps nothing in memory between calls, so any number of relays may
-// share a store.
+// A Relay forwards messages. Any number of relays may share a store.
 type Relay struct{ cfg Config }
 
 // New returns a relay. It does no input or output.
-func New(cfg Config) *Relay { return &Relay{cfg} }
+func New(cfg Config) *Relay {
+	if cfg.Running == nil {
+		cfg.Running = &admission.Running{}
+	}
+	return &Relay{cfg}
+}
 
 // Takes reports whether a checked message of a stream needs no group record. A one-time request
 // always has one, because DELETE and POST are serialised by its commits.
@@ -71,6 +77,7 @@ func (r *Relay) chains(s record.Stream) bool {
 type task struct {
 	*admission.Arrival
 	lead  *task        // the first message of the batch with this identity
+	turn  bool         // of the lead: no other call runs the message
 	token record.Token // of the lead: as it was loaded
 	runs  *task        // of the lead: the message with this identity that runs
 	fate  record.Outcome
@@ -78,23 +85,26 @@ type task struct {
 	entry record.Pending // of the message, if its handler ran
 }
 
-// Process runs a batch of messages and returns their outcomes, in the same order.
-func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []record.Outcome {
+// Process runs a batch of messages and returns their outcomes, in the same order. No handler starts
+// after the time until, if that is not zero.
+func (r *Relay) Process(ctx context.Context, until time.Time, arrivals []*admission.Arrival) []record.Outcome {
 	tasks := make([]task, len(arrivals))
 	for i, a := range arrivals {
 		tasks[i].Arrival = a
 	}
 	fates := make([]record.Outcome, len(tasks))
+	defer r.leave(tasks)
 	err := r.load(ctx, tasks)
 	switch {
 	// process each alone, so that one corrupt token does not block the others; nothing has run yet
 	case errors.Is(err, record.ErrCorrupt) && len(arrivals) > 1:
+		r.leave(tasks)
 		for i := range arrivals {
-			fates[i] = r.Process(ctx, arrivals[i:i+1])[0]
+			fates[i] = r.Process(ctx, until, arrivals[i:i+1])[0]
 		}
 		return fates
 	case err == nil:
-		err = r.process(ctx, tasks)
+		err = r.process(ctx, until, tasks)
 	}
 	for i := range tasks {
 		if fates[i] = tasks[i].fate; err != nil {
@@ -104,7 +114,17 @@ func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []re
 	return fates
 }
 
-func (r *Relay) process(ctx context.Context, tasks []task) error {
+// leave ends the turns of messages.
+func (r *Relay) leave(tasks []task) {
+	for i := range tasks {
+		if t := &tasks[i]; t.turn {
+			t.turn = false
+			r.cfg.Running.Messages.End(t.Token())
+		}
+	}
+}
+
+func (r *Relay) process(ctx context.Context, until time.Time, tasks []task) error {
 	var followers []*task
 	all := make([]*outbox.Shipment, 0, len(tasks))
 	for i := range tasks {
@@ -114,11 +134,13 @@ func (r *Relay) process(ctx context.Context, tasks []task) error {
 		switch {
 		case !fresh:
 			t.fate = fate
+		case !t.lead.turn:
+			t.fate = record.Outcome{Err: r.cfg.Running.Messages.Busy(t.Token(), r.cfg.Now())}
 		case t.lead.runs != nil:
 			followers = append(followers, t)
 		default:
 			t.lead.runs = t
-			r.run(ctx, s, t)
+			r.run(ctx, until, s, t)
 			all = append(all, t.list...)
 		}
 	}
@@ -151,7 +173,7 @@ func (r *Relay) process(ctx context.Context, tasks []task) error {
 	return nil
 }
 
-// load sets the lead of each message, and loads its token.
+// load sets the lead of each message, takes its turn, and loads its token.
 func (r *Relay) load(ctx context.Context, tasks []task) error {
 	byKey := make(map[record.TokenKey]*task, len(tasks))
 	keys := make([]record.TokenKey, 0, len(tasks))
@@ -159,6 +181,7 @@ func (r *Relay) load(ctx context.Context, tasks []task) error {
 		t := &tasks[i]
 		if t.lead = byKey[t.Token()]; t.lead == nil {
 			t.lead, byKey[t.Token()] = t, t
+			t.turn = r.cfg.Running.Messages.Take(t.Token(), r.cfg.Now())
 			keys = append(keys, t.Token())
 		}
 	}
@@ -212,13 +235,17 @@ func (t *task) follow(first *task) {
 }
 
 // run runs the handler for one new message. Its effects are not sent yet.
-func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
-	if err := context.Cause(ctx); err != nil {
+func (r *Relay) run(ctx context.Context, until time.Time, s record.Stream, t *task) {
+	err := context.Cause(ctx)
+	if err == nil && !until.IsZero() && !r.cfg.Now().Before(until) {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
 		t.fate = record.Outcome{Err: fmt.Errorf("run handler: %w", err)}
 		return
 	}
 	a := &record.Attempt{ID: r.cfg.NewID(), Now: r.cfg.Now(), NoTimers: s.NoTimers()}
-	err := s.Handler.Run(ctx, a, t.Message)
+	err = s.Handler.Run(ctx, a, t.Message)
 	effects := a.Effects()
 	if err == nil {
 		err = r.cfg.Publisher.Feasible(effects, a.Answer())

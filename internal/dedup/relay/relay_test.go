@@ -160,7 +160,7 @@ func (b *bench) process(messages ...record.Message) (fates, calls []string) {
 	for i, m := range messages {
 		arrivals[i] = b.arrival(m)
 	}
-	for _, o := range b.Process(b.t.Context(), arrivals) {
+	for _, o := range b.Process(b.t.Context(), time.Time{}, arrivals) {
 		text := o.Kind.String()
 		if o.Reply != nil {
 			text += " with " + string(o.Reply.Body)
@@ -336,7 +336,7 @@ func TestNoHandlerStartsAfterTheDeadline(t *testing.T) {
 	b := newBench(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o := b.Process(ctx, []*admission.Arrival{b.arrival(message("a", ""))})[0]; o.Settled() || !errors.Is(o.Err, context.Canceled) {
+	if o := b.Process(ctx, time.Time{}, []*admission.Arrival{b.arrival(message("a", ""))})[0]; o.Settled() || !errors.Is(o.Err, context.Canceled) {
 		t.Errorf("got %+v", o)
 	}
 	same(t, "calls", b.calls, nil)

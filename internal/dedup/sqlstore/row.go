@@ -28,14 +28,15 @@ type row struct {
 	epoch         int64  // the bits of the token's epoch
 	lease         int64
 	expires       int64  // never is the largest number
-	content       []byte // the other fields, as writeContent encodes them
+	content       []byte // the other fields, as content encodes them
 }
 
 const never = math.MaxInt64
 
 func rowOf(t *record.Token) row {
 	e := &encoding.Encoder{}
-	writeContent(e, t)
+	f := encoding.Writing(e)
+	content(&f, t)
 	r := row{
 		id: t.Key[:], format: format, state: int64(t.State), owner: []byte(t.Owner), epoch: int64(t.Epoch), //nolint:gosec // bits
 		expires: never, content: e.B,
@@ -73,52 +74,22 @@ func (r *row) token(key record.TokenKey, now time.Time) (record.Token, error) {
 		t.Expires = time.UnixMilli(r.expires).UTC()
 	}
 	d := encoding.NewDecoder(r.content)
-	readContent(d, &t)
+	f := encoding.Reading(d)
+	content(&f, &t)
+	f.End()
 	if err := d.End(); err != nil {
 		return record.Token{}, fmt.Errorf("content: %w", err)
 	}
 	return t, nil
 }
 
-// writeContent encodes the fields of a token that have no column of their own.
-func writeContent(e *encoding.Encoder, t *record.Token) {
-	at := e.Object()
-	e.HashField(at, 1, (*[32]byte)(&t.Fingerprint))
-	e.TextField(at, 2, t.Stream)
-	e.TextField(at, 3, t.Group)
-	if t.Reply != nil {
-		e.Field(at, 4)
-		encoding.WriteReply(e, t.Reply)
-	}
-	e.TextField(at, 5, string(t.Reason))
-	e.TextField(at, 6, t.Detail)
-	if t.Request != nil {
-		e.Field(at, 7)
-		encoding.WriteMessage(e, t.Request)
-	}
-}
-
-func readContent(d *encoding.Decoder, t *record.Token) {
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			d.Hash((*[32]byte)(&t.Fingerprint))
-		case 2:
-			t.Stream = d.Text()
-		case 3:
-			t.Group = d.Text()
-		case 4:
-			t.Reply = encoding.ReadReply(d)
-		case 5:
-			t.Reason = record.Reason(d.Text())
-		case 6:
-			t.Detail = d.Text()
-		case 7:
-			t.Request = &record.Message{}
-			encoding.ReadMessage(d, t.Request)
-		default:
-			return false
-		}
-		return true
-	})
+// content names the fields of a token that have no column of their own.
+func content(f *encoding.Fields, t *record.Token) {
+	f.Hash(1, (*[32]byte)(&t.Fingerprint))
+	f.Text(2, &t.Stream)
+	f.Text(3, &t.Group)
+	f.Reply(4, &t.Reply)
+	f.Text(5, (*string)(&t.Reason))
+	f.Text(6, &t.Detail)
+	encoding.Part(f, 7, &t.Request, encoding.WriteMessage, encoding.ReadMessage)
 }

@@ -2,7 +2,6 @@ package pebblequeue
 
 import (
 	"encoding/binary"
-	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -51,42 +50,26 @@ type messageRecord struct {
 	Due        int64 // end of the delay, Unix nanoseconds
 }
 
+func (r *messageRecord) fields(f *encoding.Fields) {
+	encoding.Embedded(f, 1, &r.ID, true, writeID, readID)
+	f.Text(2, &r.Body)
+	f.TextMap(3, &r.Attributes)
+	f.Text(4, &r.Group)
+	f.Text(5, &r.DedupID)
+	f.Text(6, &r.Sender)
+	encoding.Int(f, 7, &r.Sent)
+	encoding.Int(f, 8, &r.Due)
+}
+
 func (r *messageRecord) write(e *encoding.Encoder) {
-	at := e.Object()
-	e.BytesField(at, 1, r.ID[:])
-	e.TextField(at, 2, r.Body)
-	encoding.MapField(e, at, 3, r.Attributes, (*encoding.Encoder).Text)
-	e.TextField(at, 4, r.Group)
-	e.TextField(at, 5, r.DedupID)
-	e.TextField(at, 6, r.Sender)
-	e.IntField(at, 7, r.Sent)
-	e.IntField(at, 8, r.Due)
+	f := encoding.Writing(e)
+	r.fields(&f)
 }
 
 func (r *messageRecord) read(d *encoding.Decoder) {
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			readID(d, &r.ID)
-		case 2:
-			r.Body = d.Text()
-		case 3:
-			r.Attributes = encoding.MapOf(d, (*encoding.Decoder).Text)
-		case 4:
-			r.Group = d.Text()
-		case 5:
-			r.DedupID = d.Text()
-		case 6:
-			r.Sender = d.Text()
-		case 7:
-			r.Sent = d.Int()
-		case 8:
-			r.Due = d.Int()
-		default:
-			return false
-		}
-		return true
-	})
+	f := encoding.Reading(d)
+	r.fields(&f)
+	f.End()
 }
 
 func (r *messageRecord) size() int {
@@ -97,7 +80,8 @@ func (r *messageRecord) size() int {
 	return n
 }
 
-// readID reads an identifier.
+func writeID(e *encoding.Encoder, id *uuid.UUID) { e.Bytes(id[:]) }
+
 func readID(d *encoding.Decoder, into *uuid.UUID) {
 	if b := d.Bytes(); len(b) != len(into) {
 		d.Fail("an id of %d bytes", len(b))
@@ -108,17 +92,9 @@ func readID(d *encoding.Decoder, into *uuid.UUID) {
 
 type receivesRecord struct{ Receives uint32 }
 
-func (r *receivesRecord) write(e *encoding.Encoder) { e.UintField(e.Object(), 1, uint64(r.Receives)) }
-
-func (r *receivesRecord) read(d *encoding.Decoder) {
-	var n uint64
-	if readNumber(d, &n); n > math.MaxUint32 {
-		d.Fail("%d receives", n)
-	}
-	r.Receives = uint32(n)
-}
-
-func (*receivesRecord) size() int { return smallRecord }
+func (r *receivesRecord) write(e *encoding.Encoder) { writeNumber(e, &r.Receives) }
+func (r *receivesRecord) read(d *encoding.Decoder)  { readNumber(d, &r.Receives) }
+func (*receivesRecord) size() int                   { return smallRecord }
 
 type dedupRecord struct {
 	DedupID string
@@ -126,45 +102,42 @@ type dedupRecord struct {
 	Expires int64 // Unix nanoseconds
 }
 
+func (r *dedupRecord) fields(f *encoding.Fields) {
+	f.Text(1, &r.DedupID)
+	encoding.Embedded(f, 2, &r.ID, true, writeID, readID)
+	encoding.Int(f, 3, &r.Expires)
+}
+
 func (r *dedupRecord) write(e *encoding.Encoder) {
-	at := e.Object()
-	e.TextField(at, 1, r.DedupID)
-	e.BytesField(at, 2, r.ID[:])
-	e.IntField(at, 3, r.Expires)
+	f := encoding.Writing(e)
+	r.fields(&f)
 }
 
 func (r *dedupRecord) read(d *encoding.Decoder) {
-	d.Fields(func(number uint64) bool {
-		switch number {
-		case 1:
-			r.DedupID = d.Text()
-		case 2:
-			readID(d, &r.ID)
-		case 3:
-			r.Expires = d.Int()
-		default:
-			return false
-		}
-		return true
-	})
+	f := encoding.Reading(d)
+	r.fields(&f)
+	f.End()
 }
 
 func (r *dedupRecord) size() int { return smallRecord + len(r.DedupID) }
 
 type incarnationRecord struct{ Incarnation uint64 }
 
-func (r *incarnationRecord) write(e *encoding.Encoder) { e.UintField(e.Object(), 1, r.Incarnation) }
+func (r *incarnationRecord) write(e *encoding.Encoder) { writeNumber(e, &r.Incarnation) }
 func (r *incarnationRecord) read(d *encoding.Decoder)  { readNumber(d, &r.Incarnation) }
 func (*incarnationRecord) size() int                   { return smallRecord }
 
-// readNumber reads a record that is one number.
-func readNumber(d *encoding.Decoder, into *uint64) {
-	d.Fields(func(number uint64) bool {
-		if number == 1 {
-			*into = d.Uint()
-		}
-		return number == 1
-	})
+// writeNumber writes a record that is one number.
+func writeNumber[T uint32 | uint64](e *encoding.Encoder, n *T) {
+	f := encoding.Writing(e)
+	encoding.Uint(&f, 1, n)
+}
+
+// readNumber reads what writeNumber wrote.
+func readNumber[T uint32 | uint64](d *encoding.Decoder, n *T) {
+	f := encoding.Reading(d)
+	encoding.Uint(&f, 1, n)
+	f.End()
 }
 
 func (r *messageRecord) message() queue.Message {

@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -118,26 +119,35 @@ func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 		b.copies[k] = b.messages[i]
 	}
 	w := &watch{now: b.runner.cfg.Now}
-	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Timeout)
+	ctx, cancel := b.runner.attempt(w.in(ctx))
 	results := make(chan []process.Result, 1)
+	b.final = b.again(errNoResult)
 	b.runner.cfg.Go(func() {
-		defer cancel()
+		defer b.ended(cancel, results) // also if a handler ends its goroutine
 		b.final = b.run(ctx)
-		if b.ending.attempt() {
-			b.cleanUp()
-		}
-		b.runner.leave()
-		results <- b.final
 	})
 	b.await(ctx, results, w)
 	return b.tried()
 }
 
+// ended says that the attempt has ended.
+func (b *batch) ended(cancel func(), results chan<- []process.Result) {
+	if b.ending.attempt() {
+		b.cleanUp()
+	}
+	b.runner.leave()
+	results <- b.final
+	cancel()
+}
+
+// limit is the time in which handlers may start.
+func (r *Runner) limit() time.Duration { return cmp.Or(r.cfg.Limit, r.cfg.Timeout) }
+
 // await waits for the results, at most until [grace] after the limit or after the end of ctx. If there
 // are none by then, each message goes on the queue.
 func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *watch) {
-	begun := b.runner.cfg.Now()
-	end := time.NewTimer(b.runner.cfg.Limit + grace)
+	begun, limit := b.runner.cfg.Now(), b.runner.limit()
+	end := time.NewTimer(limit + grace)
 	defer end.Stop()
 	select {
 	case b.results = <-results:
@@ -149,11 +159,11 @@ func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *w
 		case <-end.C:
 		}
 	}
-	over := b.runner.cfg.Now().Sub(begun) >= b.runner.cfg.Limit
-	if b.results == nil || over && w.longest() >= b.runner.cfg.Limit/2 {
+	late := b.results == nil
+	if late || w.longest() >= limit/2 && b.runner.cfg.Now().Sub(begun) >= limit {
 		b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano())
 	}
-	if b.results == nil {
+	if late {
 		b.results = b.again(errLate)
 		for k := range b.results {
 			b.results[k].Untried, b.results[k].Pause = true, latePause
@@ -169,7 +179,7 @@ func (b *batch) run(ctx context.Context) (results []process.Result) {
 			results = b.again(&record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()})
 		}
 	}()
-	results = b.runner.cfg.Processor.DirectAll(ctx, b.runner.cfg.Now().Add(b.runner.cfg.Limit), b.stream, b.copies)
+	results = b.runner.cfg.Processor.DirectAll(ctx, b.runner.cfg.Now().Add(b.runner.limit()), b.stream, b.copies)
 	if len(results) != len(b.copies) {
 		return b.again(fmt.Errorf("%d results for %d messages", len(results), len(b.copies)))
 	}

@@ -15,11 +15,11 @@
 //
 // # Limits
 //
-// A caller waits for [Limit]. After it, the message goes on the queue, the caller is told that it
-// is accepted, and the handler runs on, until [Config.Timeout] ends its context. Its result counts:
-// while it runs, the processor gives the message back to the queue, and afterwards the message is
-// done, or is tried again. The stream's messages go through the queue for [slowFor] after that, and
-// every message does while [MaxRunning] others are processed.
+// A caller waits for [Config.Limit]. After it, the message goes on the queue, the caller is told
+// that it is accepted, and the attempt continues, until [Config.Timeout] ends its context. While it
+// runs, the engine begins no other attempt of the message. When it has ended, the delivery from the
+// queue finds the message done, or tries it again. The stream's messages go through the queue for
+// [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
 // A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each
 // of its messages would be written and read once more. It then has [Limit] as a whole. After it, no
@@ -43,7 +43,7 @@ import (
 
 // Settings of all runners.
 const (
-	// Limit is how long a caller waits for the end of a handler.
+	// Limit is how long a caller waits for the end of a handler, if the process lives on.
 	Limit = 2 * time.Second
 	// MaxRunning is how many messages are processed concurrently. A batch counts as one.
 	MaxRunning = 256
@@ -51,6 +51,8 @@ const (
 	// one, and for the writes after it.
 	grace   = 500 * time.Millisecond
 	slowFor = time.Minute
+	// reserve is the time of a function that is left after an attempt.
+	reserve = 2 * time.Second
 	// maxWait is how long a batch waits for places. Several batches of a thousand messages are
 	// processed in that time.
 	maxWait = 200 * time.Millisecond
@@ -126,10 +128,12 @@ type Config struct {
 	Stranded func(record.GroupKey)
 	// Go runs a function concurrently. Defaults to goroutines that are kept until Close.
 	Go func(func())
-	// Limit defaults to [Limit].
-	Limit time.Duration
-	// Timeout is how long an attempt may take. Required, at least Limit.
+	// Timeout is how long an attempt may take. Required.
 	Timeout time.Duration
+	// Limit is how long a caller waits for the end of an attempt, which then continues without it.
+	// Defaults to Timeout: the caller waits for the attempt, and the end of the caller's context
+	// ends it too. That is for a function, which is stopped when it has answered.
+	Limit time.Duration
 	// Retry is the pause of a message whose attempt has no result. Required.
 	Retry func(stream string) time.Duration
 	// Now defaults to time.Now.
@@ -147,6 +151,7 @@ type Runner struct {
 	waiting *semaphore.Weighted  // bytes of the batches that wait for places
 	flights map[identity]*flight // of the streams that are direct
 	work    chan func()
+	timers  sync.Pool // of stopped *time.Timer
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -160,9 +165,6 @@ func New(cfg Config) *Runner {
 	}
 	if cfg.Stranded == nil {
 		cfg.Stranded = func(record.GroupKey) {}
-	}
-	if cfg.Limit == 0 {
-		cfg.Limit = Limit
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -224,6 +226,32 @@ func (r *Runner) spawn(f func()) {
 			}
 		}()
 	}
+}
+
+// attempt returns the context of an attempt. It leaves [reserve] of the time that a function has to
+// the writes after it.
+func (r *Runner) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := r.cfg.Timeout
+	if r.cfg.Limit > 0 {
+		ctx = context.WithoutCancel(ctx)
+	} else if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)-reserve)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// A timer is one of the runner's.
+func (r *Runner) timer(d time.Duration) *time.Timer {
+	if t, ok := r.timers.Get().(*time.Timer); ok {
+		t.Reset(d)
+		return t
+	}
+	return time.NewTimer(d)
+}
+
+func (r *Runner) stop(t *time.Timer) {
+	t.Stop()
+	r.timers.Put(t)
 }
 
 // An identity names a message.

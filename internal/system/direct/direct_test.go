@@ -82,7 +82,7 @@ func (d *desk) runner(sync func() error) (*direct.Runner, *[]record.GroupKey) {
 	d.taken = map[record.GroupKey]bool{}
 	stranded := &[]record.GroupKey{}
 	r := direct.New(direct.Config{
-		Processor: d, Line: d, Streams: map[string]bool{"s": true, "queued": false}, Sync: sync, Timeout: timeout,
+		Processor: d, Line: d, Streams: map[string]bool{"s": true, "queued": false}, Sync: sync, Timeout: timeout, Limit: direct.Limit,
 		Stranded: func(key record.GroupKey) { *stranded = append(*stranded, key) }, Retry: func(string) time.Duration { return time.Second },
 	})
 	r.Open()
@@ -300,7 +300,7 @@ func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *t
 					return result
 				}, taken: map[record.GroupKey]bool{}}
 				r := direct.New(direct.Config{
-					Processor: d, Line: d, Streams: map[string]bool{"s": true}, Limit: timeout, Timeout: timeout - time.Second, Retry: func(string) time.Duration { return time.Second },
+					Processor: d, Line: d, Streams: map[string]bool{"s": true}, Timeout: timeout, Retry: func(string) time.Duration { return time.Second },
 				})
 				r.Open()
 				defer r.Close()
@@ -321,7 +321,7 @@ func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *t
 func TestAStreamWithFastHandlersDoesNotCountAsSlow(t *testing.T) {
 	d := &desk{run: func(context.Context) process.Result { return done }, taken: map[record.GroupKey]bool{}}
 	r := direct.New(direct.Config{
-		Processor: d, Line: d, Streams: map[string]bool{"s": true}, Timeout: timeout, Go: func(f func()) { f() }, Retry: func(string) time.Duration { return time.Second },
+		Processor: d, Line: d, Streams: map[string]bool{"s": true}, Timeout: timeout, Limit: direct.Limit, Go: func(f func()) { f() }, Retry: func(string) time.Duration { return time.Second },
 	})
 	r.Open()
 	defer r.Close()

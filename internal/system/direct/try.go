@@ -30,53 +30,72 @@ type try struct {
 	final   process.Result // of the attempt
 }
 
-// errLate is the error of a message whose attempt is still running. It is no failed try.
-var errLate = errors.New("the handler is still running")
+var (
+	// errLate is the error of a message whose attempt is still running. It is no failed try.
+	errLate = errors.New("the handler is still running")
+	// errNoResult is the error of an attempt whose goroutine has ended without a result.
+	errNoResult = errors.New("the handler has ended its goroutine")
+)
 
 // Process implements [api.Try].
 func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok bool, err error) {
 	t.started = true
-	ctx, cancel := context.WithTimeout(ctx, t.runner.cfg.Timeout)
+	ctx, cancel := t.runner.attempt(ctx)
 	results := make(chan process.Result, 1)
+	t.final.Outcome.Err = errNoResult
 	t.runner.cfg.Go(func() {
-		defer cancel()
+		defer t.ended(cancel, results) // also if a handler ends its goroutine
 		t.final = t.run(ctx)
-		if t.ending.attempt() {
-			t.cleanUp()
-		}
-		t.runner.leave()
-		results <- t.final
 	})
-	late := !t.await(ctx, results)
-	if late || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
-	}
-	if late {
+	if late := !t.await(ctx, results); late {
 		t.result = process.Result{Outcome: record.Outcome{Err: errLate}, Pause: latePause}
 	}
 	return t.state()
 }
 
-// await waits for the result, at most for the limit, or for [grace] after the end of ctx. It returns
-// false if there is none by then.
+// ended says that the attempt has ended.
+func (t *try) ended(cancel func(), results chan<- process.Result) {
+	if t.ending.attempt() {
+		t.cleanUp()
+	}
+	t.runner.leave()
+	results <- t.final
+	cancel()
+}
+
+// await waits for the result: for the limit, or without one until [grace] after the end of ctx. It
+// returns false if there is none by then. If the attempt takes longer than its limit, the stream
+// counts as slow.
 func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
-	limit := time.NewTimer(t.runner.cfg.Limit)
-	defer limit.Stop()
-	select {
-	case t.result = <-results:
-		return true
-	case <-limit.C:
-		return false
-	case <-ctx.Done(): // cancelled by Process right after the result, or over its time
-		limit.Reset(grace)
+	over, limit := ctx.Done(), (<-chan time.Time)(nil)
+	if d := t.runner.cfg.Limit; d > 0 {
+		timer := t.runner.timer(d)
+		defer t.runner.stop(timer)
+		over, limit = nil, timer.C
 	}
 	select {
 	case t.result = <-results:
 		return true
-	case <-limit.C:
+	case <-limit:
+		t.slowDown()
+		return false
+	case <-over: // cancelled right after the result, or over its time
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.slowDown()
+	}
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	select {
+	case t.result = <-results:
+		return true
+	case <-end.C:
 		return false
 	}
 }
+
+// slowDown makes the stream's messages go through the queue for a while.
+func (t *try) slowDown() { t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano()) }
 
 // run processes the message, and makes the result durable. A panic counts as a failed try.
 func (t *try) run(ctx context.Context) (r process.Result) {

@@ -18,7 +18,7 @@ import (
 // runner returns the runner that processes messages without the queue.
 func (s *System) runner() *direct.Runner {
 	return direct.New(direct.Config{
-		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect, Timeout: config.LocalCallTime,
+		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect, Timeout: config.LocalCallTime, Limit: direct.Limit,
 		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) },
 		Retry:    func(stream string) time.Duration { return s.now().pipeline.MessagePause(stream) }, Now: s.options.Now,
 	})

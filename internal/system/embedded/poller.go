@@ -17,11 +17,9 @@ const (
 	// pollFirst is the size of the first batch: nobody knows how large the messages are.
 	pollFirst = 10
 	// pollBytes is how much a batch should have at most, because it is in memory several times.
-	pollBytes = 16 << 20
-	// pollVisibility is how long a batch is hidden. It is given back when its handlers have ended, even
-	// one that ignores the end of its context; no second attempt begins before. A restart ends it.
-	pollVisibility = 100 * 365 * 24 * time.Hour
-	// pollTimeout is the time of one batch. Its handlers have [config.LocalCallTime] of it.
+	pollBytes      = 16 << 20
+	pollVisibility = 60 * time.Second
+	// of one batch; shorter than the visibility, or two would work on it
 	pollTimeout = 30 * time.Second
 	pollWait    = 20 * time.Second
 	retryPause  = time.Second // if the function leaves it to the queue
@@ -100,12 +98,12 @@ func nextBatch(batch []queue.Delivery) int {
 // serve calls the function with a batch, acknowledges the settled deliveries, and returns the
 // others to the queue.
 func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
-	limited, cancel := context.WithTimeout(ctx, pollTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	var settled []string
-	for i, disposition := range p.handle(limited, batch) {
+	for i, disposition := range p.handle(ctx, batch) {
 		if disposition.Retry {
-			p.giveBack(ctx, batch[i].Receipt, disposition.Pause)
+			p.giveBack(ctx, &batch[i], disposition.Pause)
 			continue
 		}
 		settled = append(settled, batch[i].Receipt)
@@ -114,17 +112,16 @@ func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
 	crash("before-acknowledge")
 	errs := p.queue.Delete(ctx, settled)
 	crash("after-acknowledge")
-	for i, err := range errs {
+	for _, err := range errs {
 		if err != nil {
 			p.log.Error("message not acknowledged; it will be redelivered", "queue", p.queue.Name(), "error", err)
-			p.giveBack(ctx, settled[i], 0)
 		}
 	}
 }
 
 // giveBack hides a message until its next delivery.
-func (p *poller) giveBack(ctx context.Context, receipt string, pause time.Duration) {
-	if err := p.queue.ChangeVisibility(ctx, receipt, cmp.Or(pause, retryPause)); err != nil {
-		p.log.Warn("message stays hidden until a restart", "queue", p.queue.Name(), "error", err)
+func (p *poller) giveBack(ctx context.Context, d *queue.Delivery, pause time.Duration) {
+	if err := p.queue.ChangeVisibility(ctx, d.Receipt, cmp.Or(pause, retryPause)); err != nil {
+		p.log.Warn("message stays hidden for its visibility time", "queue", p.queue.Name(), "error", err)
 	}
 }

@@ -11,8 +11,7 @@ import (
 )
 
 // attemptTimeout is when the context of a handler ends that the ingest function calls. The caller
-// waits for it: Lambda stops a function that has answered. It leaves 3 s of the function's 29 s for
-// the writes after it.
+// waits for it: Lambda stops a function that has answered. The function has 29 s.
 const attemptTimeout = 26 * time.Second
 
 // direct returns the runner that processes messages in the ingest function, or nil if no stream is
@@ -30,7 +29,7 @@ func (s *System) direct() api.Direct {
 		return nil
 	}
 	r := direct.New(direct.Config{
-		Processor: s.pipeline.Process(), Line: line{s.pipeline.Queues}, Streams: streams, Limit: attemptTimeout, Timeout: attemptTimeout, Retry: s.pipeline.MessagePause, Now: s.now,
+		Processor: s.pipeline.Process(), Line: line{s.pipeline.Queues}, Streams: streams, Timeout: attemptTimeout, Retry: s.pipeline.MessagePause, Now: s.now,
 	})
 	r.Open()
 	return r

@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
@@ -96,6 +97,7 @@ type Pipeline struct {
 	sources  sources
 	patient  map[string]*retry.Sender    // the destinations, by name
 	handlers map[string]*handler.Handler // by stream
+	running  *admission.Running
 	// replacing has the steps of TakeOver.
 	replacing []func()
 }
@@ -134,10 +136,14 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Discard())
 	}
+	p.running = &admission.Running{}
+	if cfg.Before != nil {
+		p.running = cfg.Before.running
+	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, CheckDelay: p.Queues.CheckDelay, Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Appended: cfg.Appended, Random: cfg.Random, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
-		KeepDone: true,
+		KeepDone: true, Running: p.running,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.Discard())

@@ -33,12 +33,6 @@ type Result struct {
 func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
 	m.Try = 1
 	begun := h.options.Now()
-	one := [1]record.Message{m}
-	claimed := h.running.claim(one[:])
-	if !claimed.free(0) {
-		return stillRunning()
-	}
-	defer claimed.release()
 	o, published := h.engine.Direct(ctx, m)
 	r := h.result(ctx, s, m, o, begun)
 	r.Published = published
@@ -54,16 +48,9 @@ func (h *Handler) DirectAll(ctx context.Context, until time.Time, s record.Strea
 	}
 	begun := h.options.Now()
 	results := make([]Result, len(messages))
-	claimed := h.running.claim(messages)
-	defer claimed.release()
-	outcomes := h.engine.DirectAll(ctx, until, claimed.all())
+	outcomes := h.engine.DirectAll(ctx, until, messages)
 	for i := range messages {
-		if !claimed.free(i) {
-			results[i] = stillRunning()
-			continue
-		}
-		m, o := &messages[i], outcomes[0]
-		outcomes = outcomes[1:]
+		m, o := &messages[i], outcomes[i]
 		if o.Kind == record.Processed || o.Kind == record.Retry && untried(o.Err) {
 			results[i] = Result{Outcome: o, Untried: o.Kind == record.Retry}
 			h.logProcessed(m, o, begun)

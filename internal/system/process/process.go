@@ -3,7 +3,6 @@
 //
 //	process.go  the function
 //	direct.go   one message or a batch, without the queue
-//	running.go  which messages are being processed
 //	tries.go    how often a message failed
 //	fate.go     the result of each delivery, and the order in which it is decided
 package process
@@ -86,17 +85,16 @@ type Handler struct {
 	deferal Defer
 	options Options
 	tries   *tries
-	running *running
 }
 
 // New returns the function's handler.
 func New(engine Engine, decode Decode, deferal Defer, options Options) *Handler {
-	return &Handler{engine: engine, decode: decode, deferal: deferal, options: options.withDefaults(), tries: &tries{}, running: &running{messages: map[identity]struct{}{}}}
+	return &Handler{engine: engine, decode: decode, deferal: deferal, options: options.withDefaults(), tries: &tries{}}
 }
 
-// Continue makes the handler go on with the counts and the running attempts of one that it replaces
-// in the same process. It must be called before the handler is used.
-func (h *Handler) Continue(before *Handler) { h.tries, h.running = before.tries, before.running }
+// Continue makes the handler go on with the counts of one that it replaces in the same process. It
+// must be called before the handler is used.
+func (h *Handler) Continue(before *Handler) { h.tries = before.tries }
 
 // Handle processes one batch; it is a [queue.Handler]. In a first-in-first-out group, the
 // deliveries after one that is to be retried are retried too.
@@ -142,26 +140,15 @@ func (h *Handler) run(ctx context.Context, b *batch) {
 }
 
 func (h *Handler) process(ctx context.Context, list []*delivery) {
+	if len(list) == 0 {
+		return
+	}
 	messages := make([]record.Message, len(list))
 	for i, d := range list {
 		messages[i] = d.message
 	}
-	claimed := h.running.claim(messages)
-	defer claimed.release()
-	free := claimed.all()
-	for i, d := range list {
-		if !claimed.free(i) {
-			d.outcome = record.Outcome{Err: errRunning}
-		}
-	}
-	if len(free) == 0 {
-		return
-	}
-	outcomes := h.engine.Process(ctx, free)
-	for i, d := range list {
-		if claimed.free(i) {
-			d.outcome, outcomes = outcomes[0], outcomes[1:]
-		}
+	for i, o := range h.engine.Process(ctx, messages) {
+		list[i].outcome = o
 	}
 }
 
@@ -230,9 +217,6 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 		case !behind && d.fate == again:
 			out[i] = queue.Disposition{Retry: true, Pause: h.pause(d)}
 			pauses[d.received.Group] = out[i].Pause
-			if errors.Is(d.outcome.Err, errRunning) {
-				h.tries.behind(d.received.ID)
-			}
 			h.failed(d, out[i].Pause)
 		case !behind:
 			h.settled(d)
@@ -259,9 +243,6 @@ func (h *Handler) pause(d *delivery) time.Duration {
 	if d.received.Unread != nil {
 		return queue.UnreadPause
 	}
-	if errors.Is(d.outcome.Err, errRunning) {
-		return runningPause
-	}
 	if at, only := record.NextTry(d.outcome.Err); only {
 		return max(at.Sub(h.options.Now()), time.Millisecond)
 	}
@@ -271,7 +252,7 @@ func (h *Handler) pause(d *delivery) time.Duration {
 // failed logs and registers a failed try.
 func (h *Handler) failed(d *delivery, pause time.Duration) {
 	now, m := h.options.Now(), &d.message
-	if _, sending := record.NextTry(d.outcome.Err); !sending && !errors.Is(d.outcome.Err, errRunning) { // a failed send is logged by itself
+	if _, sending := record.NextTry(d.outcome.Err); !sending { // a failed send is logged by itself
 		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, record.LogRetried, append(
 			append(m.LogAttrs(h.options.LogKeys), record.FailureAttrs(d.received.Receives, d.outcome.Err)...), slog.Duration("pause", pause))...)
 	}
