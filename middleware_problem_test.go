@@ -66,11 +66,10 @@ func TestAClientThatObeysRetryAfterGetsTheFirstAnswerSoon(t *testing.T) {
 			if err != nil {
 				w.t.Fatalf("Retry-After %q: %v; want seconds", answer.Header().Get("Retry-After"), err)
 			}
-			time.Sleep(seconds) // virtual time: slowly
+			time.Sleep(seconds)
 			answer = w.post()
 		}
 		<-first
-		// virtual time: slowly
 		if took := time.Since(began); answer.Header().Get("Idempotent-Replayed") != "true" || took > 12*time.Second || w.runs.Load() != 1 {
 			w.t.Errorf("%d after %v and %d runs; want a replay about 10 s after the first request began, and one run", answer.Code, took, w.runs.Load())
 		}

@@ -64,7 +64,6 @@ func TestTheSecondOfTwoConcurrentRequestsMayWait(t *testing.T) {
 		if second.Code != http.StatusCreated || second.Header().Get("Idempotent-Replayed") != "true" {
 			w.t.Errorf("the second got %d %v", second.Code, second.Header())
 		}
-		// virtual time: slowly
 		if waited := time.Since(start); waited > 12*time.Second || w.runs.Load() != 1 {
 			w.t.Errorf("it waited %v; %d ran", waited, w.runs.Load())
 		}
@@ -86,7 +85,7 @@ func TestWaitingEnds(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				wantProblem(w.t, serve(w.h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
-				if waited := time.Since(start); waited != c.want { // virtual time: slowly
+				if waited := time.Since(start); waited != c.want {
 					w.t.Errorf("waited %v", waited)
 				}
 				<-first

@@ -114,7 +114,7 @@ func (s *storm) counts() map[string]int {
 // sleep waits for d, or until the context ends. Tests call it for the moment of a fault, and for the
 // pause before they ask a process again. No verdict depends on how long it takes.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+	timer := time.NewTimer(d) // real time: the moment of a fault in another process
 	defer timer.Stop()
 	select {
 	case <-timer.C:

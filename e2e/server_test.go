@@ -223,7 +223,7 @@ func (s *server) lastWords() string {
 
 // poll calls ask repeatedly until it returns true or an error, or the context ends.
 func poll(ctx context.Context, every time.Duration, ask func() (bool, error)) error {
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(every) // real time: other processes have no channel
 	defer tick.Stop()
 	for {
 		if yes, err := ask(); yes || err != nil {

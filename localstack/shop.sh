@@ -55,4 +55,4 @@ if [ -n "$given" ]; then export APP=$given; else outside && export APP=$work/app
 step deploy localstack/deploy.sh -c "architecture=$arch" >"$work/deployed.log"
 step drift go -C e2e run ./drift -app "$OUT/cdk.out" -expected "$UNSUPPORTED"
 export ONCE_SHOP_OUTPUTS=$OUT/outputs.json ONCE_SHOP_UNSUPPORTED=$UNSUPPORTED
-step checks go -C e2e test -count=1 ./shop
+step checks .ci/run --step shop

@@ -16,7 +16,7 @@ func stepped(t *testing.T, now time.Time, forward time.Duration) time.Time {
 	then := now
 	// a time with a monotonic reading keeps the wall clock's seconds in these bits
 	*(*uint64)(unsafe.Pointer(&then)) += uint64(forward/time.Second) << 30
-	if then.Sub(now) != 0 || then.Round(0).Sub(now.Round(0)) != forward {
+	if then.Sub(now) != 0 || then.Round(0).Sub(now.Round(0)) != forward { // virtual time: both are one reading
 		t.Fatal("times of this version of Go are made otherwise")
 	}
 	return then

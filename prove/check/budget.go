@@ -68,7 +68,7 @@ func compare(out io.Writer, text []byte, measured numbers, some bool) ([]byte, e
 		case !known:
 			problems = append(problems, fmt.Errorf("%s: %s, and %s has no budget for it", name, digits(n), budgetsFile))
 		case above > slack(name):
-			problems = append(problems, fmt.Errorf("%s: %s, %s above the budget of %s", name, digits(n), digits(above), digits(budget)))
+			problems = append(problems, fmt.Errorf("%s: %s, %s above the budget of %s: delete as much as you add, or raise it in %s and write %q above it", name, digits(n), digits(above), digits(budget), budgetsFile, reasonLine(budget)))
 			remark = "  too much"
 		case lower(name, n) < budget*0.99:
 			remark = "  the budget can fall: -fall writes it"
@@ -152,13 +152,18 @@ func raised(base, text []byte) error {
 		if !ok || budgets[name] <= before {
 			continue
 		}
-		from := strconv.FormatFloat(before, 'f', -1, 64)
-		reason := regexp.MustCompile(`(?m)^# raised from ` + regexp.QuoteMeta(from) + `: .+\n(#.*\n)*` + name + `:`)
+		line := reasonLine(before)
+		reason := regexp.MustCompile(`(?m)^` + strings.Replace(regexp.QuoteMeta(line), "REASON", `.+`, 1) + `\n(#.*\n)*` + name + `:`)
 		if !reason.Match(text) {
-			problems = append(problems, fmt.Errorf(`%s: raised to %s without a reason: write "# raised from %s: REASON" above it`, name, digits(budgets[name]), from))
+			problems = append(problems, fmt.Errorf("%s: raised to %s without a reason: write %q above it", name, digits(budgets[name]), line))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// reasonLine returns the comment that a raise from a number needs.
+func reasonLine(before float64) string {
+	return "# raised from " + strconv.FormatFloat(before, 'f', -1, 64) + ": REASON"
 }
 
 // digits formats a number with a comma for each thousand.

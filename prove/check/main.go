@@ -40,10 +40,11 @@ func commands() []command {
 			"realtime        prints each with what to do, and fails if there is one",
 			"realtime -list  prints those that are kept, with their reasons, too",
 		}, defineRealtime},
-		{"slow", "prints the tests that took more than 1 s, with the reasons of prove/check/slow.yaml", []string{
+		{"slow", "prints the slow tests with the reasons of prove/check/slow.yaml, and fails if a test did not run", []string{
 			"slow test.json                       reads the output of go test -json from files",
 			"slow < test.json                     or from standard input",
-			"slow -limit 5s test.json bench.json  prints those above five seconds",
+			"slow -limit 9s test.json bench.json  prints those above nine seconds",
+			"slow -packages bench/... test.json   fails too if a test of module bench did not run",
 		}, defineSlow},
 	}
 }

@@ -128,3 +128,21 @@ func TestAChangeOfAFunctionNeedsTheTestsThatBuildIt(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingShippedImportsAPackageForTests(t *testing.T) {
+	tr, _ := repository(t)
+	imports := regexp.MustCompile(`"` + module + `/(` + strings.Join(testPackages(), "|") + `)"`)
+	if err := tr.each(".go", func(name string, text []byte) error {
+		if found := imports.Find(text); found != nil && !forTests(name) {
+			t.Errorf("%s imports %s: its lines are shipped, so take it from testPackages", name, found)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range testPackages() {
+		if !slices.ContainsFunc(tr.files, func(name string) bool { return path.Dir(name) == folder }) {
+			t.Errorf("%s is not there", folder)
+		}
+	}
+}

@@ -3,10 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -60,14 +56,39 @@ func TestAPlantedUseIsFound(t *testing.T) {
 		{"a sleep as a value", "pause := clock.Sleep\n\tpause(1)", "x_test.go:15: time.Sleep"},
 		{"another sleep", "time.Sleep(1)", ""},
 		{"elapsed", "a, b := clock.Since(start), clock.Until(end)", "x_test.go:15: time.Since; x_test.go:15: time.Until"},
-		{"a difference", "d := clock.Now().Sub(start)", "x_test.go:15: time.Now().Sub"},
+		{"a difference", "d := clock.Now().Sub(start)", "x_test.go:15: Time.Sub"},
+		{"a difference to now", "d := end.Sub(clock.Now())", "x_test.go:15: Time.Sub"},
 		{"a difference of others", "d := end.Sub(start)", ""},
+		{"a difference of two readings", "start := clock.Now()\n\tend := clock.Now()\n\tend.Sub(start)", "x_test.go:17: Time.Sub"},
+		{"a reading in a field", "s := struct{ at clock.Time }{at: clock.Now()}\n\tif clock.Now().After(s.at) {}", "x_test.go:16: Time.After"},
+		{"an order", "start := clock.Now()\n\tif clock.Now().Before(start.Add(clock.Second)) {}", "x_test.go:16: Time.Before"},
+		{"a comparison", "start := clock.Now()\n\tstart.Add(1).Compare(clock.Now())", "x_test.go:16: Time.Compare"},
+		{"a loop with a limit", "for end := clock.Now().Add(clock.Second); clock.Now().Before(end); {}", "x_test.go:15: Time.Before"},
+		{"a loop with the limit of a hang", "for end := clock.Now().Add(clock.Minute); clock.Now().Before(end); {}", ""},
+		{"a stamp", "before := clock.Now()\n\tif at.Before(before) || at.After(clock.Now()) {}", ""},
+		{"a moment of a test", "now := clock.Now()\n\tif at.Equal(now.Add(1)) {}", ""},
 		{"a short wait", "<-clock.After(50*clock.Millisecond)", "x_test.go:15: time.After of less than 10 s"},
 		{"a number", "<-clock.After(1e9)", "x_test.go:15: time.After of less than 10 s"},
 		{"a conversion", "<-clock.After(clock.Duration(3) * clock.Second)", "x_test.go:15: time.After of less than 10 s"},
 		{"a limit of a hang", "<-clock.After(30*clock.Second)", ""},
 		{"ten seconds", "<-clock.After(10*clock.Second)", ""},
-		{"a variable", "<-clock.After(wait)", ""},
+		{"an unknown variable", "<-clock.After(wait)", ""},
+		{"a variable", "wait := 50 * clock.Millisecond\n\t<-clock.After(wait)", "x_test.go:16: time.After of less than 10 s"},
+		{"a variable that changes", "wait := clock.Minute\n\twait = clock.Second\n\t<-clock.After(2 * wait)", "x_test.go:17: time.After of less than 10 s"},
+		{"a variable of another block", "{ wait := clock.Second; _ = wait }\n\twait := clock.Minute\n\t<-clock.After(wait)", ""},
+		{"a parameter", "hold := func(d clock.Duration) { <-clock.After(d) }\n\thold(clock.Second)", "x_test.go:15: time.After of less than 10 s"},
+		{"a row of a table", "for _, c := range []struct{ d clock.Duration }{{-1}, {clock.Second}} {\n\t\tcontext.WithTimeout(ctx, c.d)\n\t}", "x_test.go:16: context.WithTimeout of less than 10 s"},
+		{"a row with names", "for _, c := range []struct{ d clock.Duration }{{d: 1}} {\n\t\tcontext.WithTimeout(ctx, c.d)\n\t}", "x_test.go:16: context.WithTimeout of less than 10 s"},
+		{"a list", "for _, d := range []clock.Duration{clock.Second} {\n\t\t<-clock.After(d)\n\t}", "x_test.go:16: time.After of less than 10 s"},
+		{"a deadline", "context.WithDeadline(ctx, clock.Now().Add(50*clock.Millisecond))", "x_test.go:15: context.WithDeadline of less than 10 s"},
+		{"a deadline in a variable", "now := clock.Now()\n\tend := now.Add(1)\n\tcontext.WithDeadline(ctx, end)", "x_test.go:17: context.WithDeadline of less than 10 s"},
+		{"a deadline of a connection", "c.SetReadDeadline(clock.Now().Add(clock.Second))", "x_test.go:15: SetReadDeadline of less than 10 s"},
+		{"a deadline of a minute", "context.WithDeadline(ctx, clock.Now().Add(clock.Minute))", ""},
+		{"contexts that have ended", "context.WithDeadline(ctx, clock.Now())\n\tcontext.WithTimeout(ctx, -1)", ""},
+		{"a poll", "wait := clock.Second\n\trequire.Eventually(t, ok, wait, 1)", "x_test.go:16: Eventually of less than 10 s"},
+		{"a command", `exec.Command("sleep", "0.1").Run()`, "x_test.go:15: the command sleep"},
+		{"a command in a script", `script := "echo up; sleep ` + `2"`, "x_test.go:15: the command sleep"},
+		{"a command that is killed", `exec.Command("sleep", "1000").Start()`, ""},
 		{"timers", "clock.NewTimer(1)\n\tclock.Tick(1)\n\tclock.AfterFunc(1, f)", "x_test.go:15: time.NewTimer of less than 10 s; x_test.go:16: time.Tick of less than 10 s; x_test.go:17: time.AfterFunc of less than 10 s"},
 		{"a context", "context.WithTimeout(ctx, 9*clock.Second)", "x_test.go:15: context.WithTimeout of less than 10 s"},
 		{"a context of a minute", "context.WithTimeout(ctx, clock.Minute)", ""},
@@ -107,16 +128,35 @@ func TestConstantsOfThePackageAreKnown(t *testing.T) {
 	equal(t, "problems with a constant of the function", problemsOf(t, files), "")
 }
 
+func TestAFunctionThatCallsAnotherInABubbleIsKnown(t *testing.T) {
+	in := body("play(t, func() { clock.Sleep(1) })", "clock.Sleep(1)", "real(t, func() { clock.Sleep(1) })") + `
+func play(t *testing.T, f func()) { synctest.Test(t, func(t *testing.T) { f() }) }
+
+func real(t *testing.T, f func()) { synctest.Test(t, func(t *testing.T) {}); f() }
+`
+	equal(t, "problems", problemsOf(t, map[string]string{"x_test.go": in}), "x_test.go:16: time.Sleep; x_test.go:17: time.Sleep")
+}
+
+func TestConstantsAndParametersOfOtherPackagesAreKnown(t *testing.T) {
+	sleeper := "package sleeper\n\nimport \"time\"\n\nconst Step = time.Second\n\nfunc Wait(d time.Duration) { <-time.After(d) }\n"
+	call := body("sleeper.Wait(2 * sleeper.Step)", "<-clock.After(sleeper.Step)")
+	equal(t, "problems", problemsOf(t, map[string]string{
+		"internal/testkit/sleeper/sleeper.go": sleeper,
+		"y/x_test.go":                         strings.Replace(call, "import (", "import (\n\t\"github.com/effectively-once/once/internal/testkit/sleeper\"", 1),
+	}), "internal/testkit/sleeper/sleeper.go:7: time.After of less than 10 s; y/x_test.go:17: time.After of less than 10 s")
+}
+
 func TestTestsAndTheirPackagesAreRead(t *testing.T) {
 	sleep := body("clock.Sleep(1)")
 	equal(t, "problems", problemsOf(t, map[string]string{
-		"product.go":                sleep,
-		"oncetest/o.go":             sleep,
-		"internal/testkit/a/a.go":   sleep,
-		"internal/x/storetest/s.go": sleep,
-		"e2e/testdata/x_test.go":    sleep,
-		"e2e/a_test.go":             sleep,
-	}), "e2e/a_test.go:15: time.Sleep; internal/testkit/a/a.go:15: time.Sleep; internal/x/storetest/s.go:15: time.Sleep; oncetest/o.go:15: time.Sleep")
+		"product.go":                    sleep,
+		"latest/l.go":                   sleep,
+		"oncetest/o.go":                 sleep,
+		"internal/testkit/a/a.go":       sleep,
+		"internal/dedup/storetest/s.go": sleep,
+		"e2e/testdata/x_test.go":        sleep,
+		"e2e/a_test.go":                 sleep,
+	}), "e2e/a_test.go:15: time.Sleep; internal/dedup/storetest/s.go:15: time.Sleep; internal/testkit/a/a.go:15: time.Sleep; oncetest/o.go:15: time.Sleep")
 }
 
 func realtime(t *testing.T, tr *tree, args ...string) (string, error) {
@@ -128,67 +168,20 @@ func realtime(t *testing.T, tr *tree, args ...string) (string, error) {
 
 func TestTheListHasTheReasonsAndTheTotals(t *testing.T) {
 	tr := planted(t, map[string]string{
-		budgetsFile: "real-time-sleeps: 1\nreal-time-elapsed: 1\n",
+		budgetsFile: "real-time-sleeps: 1\nreal-time-elapsed: 1\nvirtual-time: 1\n",
 		"x_test.go": body("// real time: the disk", "// decides", "clock.Sleep(1)", "clock.Since(x) // virtual time: in bubbles"),
 	})
 	out, err := realtime(t, tr, "-list")
 	problem(t, err, "")
-	equal(t, "list", out, "x_test.go:17: time.Sleep, real time: the disk decides\nx_test.go:18: time.Since, virtual time: in bubbles\n1 sleeps and 0 uses of elapsed time are kept in real time\n")
+	equal(t, "list", out, "x_test.go:17: time.Sleep, real time: the disk decides\nx_test.go:18: time.Since, virtual time: in bubbles\n1 sleeps and 0 uses of elapsed time are kept in real time, and 1 of both in virtual time\n")
 	write(t, tr.root, "y_test.go", body("clock.Sleep(1) // real time: the network"))
 	_, err = realtime(t, reopened(t, tr.root))
-	problem(t, err, "realtime: real-time-sleeps: 2, 1 above the budget of 1")
+	problem(t, err, `realtime: real-time-sleeps: 2, 1 above the budget of 1: `+advice("1"))
+	write(t, tr.root, "y_test.go", body("clock.Sleep(1) // virtual time: it is not"))
+	_, err = realtime(t, reopened(t, tr.root))
+	problem(t, err, `realtime: virtual-time: 2, 1 above the budget of 1: `+advice("1"))
 	write(t, tr.root, "y_test.go", body("clock.Sleep(1)"))
 	out, err = realtime(t, tr)
 	problem(t, err, "realtime: 1 places of tests depend on real time or on a port, and do not say why")
 	equal(t, "output", out, "y_test.go:15: time.Sleep waits in real time: use testing/synctest, or wait for the event; if it can't be otherwise, write // real time: REASON\n")
-}
-
-const timed = `{"Action":"start","Package":"github.com/effectively-once/once/internal/x"}
-# a line of the compiler
-{"Action":"run","Package":"github.com/effectively-once/once/internal/x","Test":"TestKill"}
-{"Action":"pass","Package":"github.com/effectively-once/once/internal/x","Test":"TestKill/a","Elapsed":3}
-{"Action":"pass","Package":"github.com/effectively-once/once/internal/x","Test":"TestKill","Elapsed":3.04}
-{"Action":"pass","Package":"github.com/effectively-once/once/internal/x","Test":"TestFast","Elapsed":1}
-{"Action":"fail","Package":"github.com/effectively-once/once","Test":"TestNew","Elapsed":7.5}
-{"Action":"pass","Package":"github.com/effectively-once/once/internal/x","Elapsed":4}
-`
-
-func TestSlowTestsHaveTheirReasons(t *testing.T) {
-	tr := planted(t, map[string]string{
-		slowFile:    "- {packages: [internal/x], tests: ^TestKill$, reason: it kills programs}\n- {packages: [internal/other], tests: X, reason: not part of this input}\n",
-		"test.json": timed,
-	})
-	slow := func() (string, error) {
-		var out strings.Builder
-		err := run(t.Context(), []string{"slow", "-limit", "2s", "-root", tr.root, filepath.Join(tr.root, "test.json")}, &out, io.Discard)
-		return out.String(), err
-	}
-	out, err := slow()
-	problem(t, err, "")
-	equal(t, "output", out, "    7.5 s  . TestNew: not in prove/check/slow.yaml\n    3.0 s  internal/x TestKill: it kills programs\n3 tests, of which 1 took more than 2s and are not listed\n")
-	write(t, tr.root, slowFile, "- {packages: [internal/x], tests: ^TestGone$, reason: it kills programs}\n")
-	_, err = slow()
-	problem(t, err, "slow: prove/check/slow.yaml: internal/x has no test that matches ^TestGone$")
-	write(t, tr.root, slowFile, "- {packages: [internal/x], tests: ^TestGone$}\n")
-	_, err = slow()
-	problem(t, err, "slow: prove/check/slow.yaml: entry 1 needs packages, tests and reason")
-}
-
-func TestTheListOfSlowTestsIsValid(t *testing.T) {
-	text, err := os.ReadFile("slow.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := parseSlow(text)
-	if err != nil || len(entries) == 0 {
-		t.Fatal(len(entries), err)
-	}
-	tr, _ := repository(t)
-	for _, e := range entries {
-		for _, folder := range e.Packages {
-			if !slices.ContainsFunc(tr.files, func(name string) bool { return path.Dir(name) == folder && strings.HasSuffix(name, "_test.go") }) {
-				t.Errorf("%s has no tests", folder)
-			}
-		}
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type timing struct {
 func defineSlow(flags *flag.FlagSet) action {
 	// Under the race detector, and beside other packages, a test takes several times as long as alone.
 	limit := flags.Duration("limit", 5*time.Second, "the `time` above which a test is slow")
+	packages := flags.String("packages", "", "the `folders` that were tested, from the root: each test in them must have run. A folder with /... stands for all of its module below it")
+	some := flags.Bool("some", false, "only some tests of the packages were chosen: at least one in each must have run")
 	return func(_ context.Context, t *tree, out, _ io.Writer, files []string) error {
 		text, err := t.read(slowFile)
 		if err != nil {
@@ -58,7 +61,13 @@ func defineSlow(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		return printSlow(out, entries, tests, *limit)
+		printSlow(out, entries, tests, *limit)
+		// No test is for another system than Linux only.
+		gone := t.unrun(strings.Fields(*packages), tests, *some || runtime.GOOS != "linux")
+		if *some {
+			return gone
+		}
+		return errors.Join(gone, unmatched(entries, tests))
 	}
 }
 
@@ -118,8 +127,7 @@ func readTimings(r io.Reader) ([]timing, error) {
 		}
 		if json.Unmarshal(line, &event) == nil && event.Test != "" && !strings.Contains(event.Test, "/") &&
 			slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
-			folder := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(event.Package, module), "/"), ".")
-			all = append(all, timing{folder, event.Test, time.Duration(event.Elapsed * float64(time.Second))})
+			all = append(all, timing{folderIn(event.Package), event.Test, time.Duration(event.Elapsed * float64(time.Second))})
 		}
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -130,9 +138,8 @@ func readTimings(r io.Reader) ([]timing, error) {
 	}
 }
 
-// printSlow prints the slow tests, the slowest first. Time is no verdict: it returns an error only
-// for an entry that matches no test of a package that has been tested.
-func printSlow(out io.Writer, entries []entry, tests []timing, limit time.Duration) error {
+// printSlow prints the slow tests, the slowest first. Time is no verdict.
+func printSlow(out io.Writer, entries []entry, tests []timing, limit time.Duration) {
 	slices.SortStableFunc(tests, func(a, b timing) int { return cmp.Compare(b.took, a.took) })
 	unlisted := 0
 	for _, test := range tests {
@@ -149,6 +156,10 @@ func printSlow(out io.Writer, entries []entry, tests []timing, limit time.Durati
 		_, _ = fmt.Fprintf(out, "%7.1f s  %s %s: %s\n", test.took.Seconds(), test.folder, test.test, reason)
 	}
 	_, _ = fmt.Fprintf(out, "%d tests, of which %d took more than %s and are not listed\n", len(tests), unlisted, limit)
+}
+
+// unmatched returns an error for each entry that matches no test of a package that has been tested.
+func unmatched(entries []entry, tests []timing) error {
 	var problems []error
 	for _, e := range entries {
 		for _, folder := range e.Packages {

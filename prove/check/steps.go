@@ -103,7 +103,7 @@ func (t *tree) changed(ctx context.Context, base string) ([]string, error) {
 	if base == "" {
 		return nil, errors.New("no base is given")
 	}
-	if err := t.known(ctx, base); err != nil {
+	if err := t.ancestor(ctx, base); err != nil {
 		return nil, err
 	}
 	differ, err := t.command(ctx, "git", "diff", "--name-only", "--no-renames", "-z", base)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -83,6 +84,53 @@ func TestEachStepIsOneOfTheRun(t *testing.T) {
 			t.Errorf("%s: no change needs the step %s", stepsFile, name)
 		}
 	}
+}
+
+// untested returns the modules, and the folders with tests, that .ci/run does not test.
+func untested(t *testing.T, tr *tree) (all []string) {
+	t.Helper()
+	text := read(t, tr, ".ci/run")
+	list := regexp.MustCompile(`(?m)^modules=\((.*)\)$`).FindStringSubmatch(text)
+	if list == nil {
+		t.Fatal(".ci/run has no list of modules")
+	}
+	patterns := []string{"./..."}
+	for _, m := range regexp.MustCompile(`\(cd (\S+) && (tests [^)]*)\)`).FindAllStringSubmatch(text, -1) {
+		for word := range strings.FieldsSeq(m[2]) {
+			if word == "." || strings.HasPrefix(word, "./") {
+				patterns = append(patterns, m[1]+"/"+word)
+			}
+		}
+	}
+	for _, name := range tr.files {
+		switch folder := path.Dir(name); {
+		case has(folder, "testdata"):
+		case path.Base(name) == "go.mod" && !slices.Contains(strings.Fields(list[1]), folder):
+			all = append(all, name)
+		case strings.HasSuffix(name, "_test.go") && !slices.ContainsFunc(patterns, func(p string) bool { return tr.in(p, folder) }):
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func TestEachModuleAndEachTestIsOneOfTheRun(t *testing.T) {
+	tr, _ := repository(t)
+	for _, name := range untested(t, tr) {
+		t.Errorf("no step of .ci/run tests %s: add its module to the list of modules, and its tests to a step", name)
+	}
+	tr = planted(t, map[string]string{
+		".ci/run":                   "modules=(. e2e)\nstep_e2e() { (cd e2e && tests ./drift && tests . -groups \"$1\"); }\n",
+		"a/a_test.go":               "",
+		"e2e/go.mod":                "",
+		"e2e/e_test.go":             "",
+		"e2e/drift/d_test.go":       "",
+		"e2e/other/o_test.go":       "",
+		"internal/new/go.mod":       "",
+		"internal/new/n_test.go":    "",
+		"infra/testdata/app/go.mod": "",
+	})
+	equal(t, "planted", strings.Join(untested(t, tr), " "), "e2e/other/o_test.go internal/new/go.mod internal/new/n_test.go")
 }
 
 // A mistake is a change of the text of some files, which must still be there.
@@ -303,6 +351,35 @@ func TestPathsOfTheEndToEndTestsNeedTheirGroupOrAll(t *testing.T) {
 	equal(t, "without groups", stepsOf(t, tr, "e2e/sql_test.go"), "test e2e")
 }
 
+// Folders that are named by hand are tested as in a run: with the race detector and what stands in for AWS.
+func TestAStepForOneFolderTestsThatFolder(t *testing.T) {
+	tr, _ := repository(t)
+	script := read(t, tr, ".ci/run")
+	version := regexp.MustCompile(`(?m)^summary=(.*)$`).FindStringSubmatch(script)[1]
+	out := planted(t, map[string]string{
+		".ci/run":                     script,
+		"localstack/aws.sh":           "#!/bin/sh\n[ \"$1\" != env ] || echo export AWS=emulated\n",
+		".tools/gotestsum-" + version: "#!/bin/sh\necho \"$AWS: $*\"\n",
+		"bin/go":                      "#!/bin/sh\necho \"go $*\"\n",
+	}).root
+	for _, name := range []string{".ci/run", "localstack/aws.sh", ".tools/gotestsum-" + version, "bin/go"} {
+		if err := os.Chmod(filepath.Join(out, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), filepath.Join(out, ".ci/run"), "test:client:clock")
+	c.Env = append(os.Environ(), "PATH="+filepath.Join(out, "bin")+":"+os.Getenv("PATH"), "WHOLE=")
+	text, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatal(err, string(text))
+	}
+	for _, want := range []string{"emulated: ", " -race -short -p 4 ./client ./clock\n", "check slow -packages  /./client /./clock "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("got %s, want %s", text, want)
+		}
+	}
+}
+
 func TestAChangeBesideAFuzzTargetRunsIt(t *testing.T) {
 	tr := stepped(t)
 	equal(t, "a file", stepsOf(t, tr, "-base", "HEAD"), "test e2e:core")
@@ -325,5 +402,11 @@ func TestWithoutItsBaseEveryStepRuns(t *testing.T) {
 	equal(t, "an unknown base", stepsOf(t, tr, "-base", "nowhere"), everyStep)
 	equal(t, "no base", stepsOf(t, tr), everyStep)
 	_, err := tr.changed(t.Context(), "nowhere")
-	problem(t, err, "the base nowhere is not in this clone")
+	problem(t, err, "HEAD does not descend from the base nowhere in this clone")
+	git(t, tr.root, "checkout", "-q", "--orphan", "moved")
+	git(t, tr.root, "commit", "-qm", "another history")
+	git(t, tr.root, "tag", "moved-base")
+	equal(t, "its own commit", stepsOf(t, tr, "-base", "moved-base"), "test e2e:core")
+	git(t, tr.root, "commit", "-qm", "one more", "--amend")
+	equal(t, "a base of another history", stepsOf(t, tr, "-base", "moved-base"), everyStep)
 }

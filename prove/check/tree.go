@@ -48,6 +48,14 @@ func (t *tree) command(ctx context.Context, name string, args ...string) (string
 	return string(out), nil
 }
 
+// ancestor returns an error if HEAD does not descend from a revision.
+func (t *tree) ancestor(ctx context.Context, revision string) error {
+	if _, err := t.command(ctx, "git", "merge-base", "--is-ancestor", revision, "HEAD"); err != nil {
+		return fmt.Errorf("HEAD does not descend from the base %s in this clone", revision)
+	}
+	return nil
+}
+
 // known returns an error if the clone does not have a revision.
 func (t *tree) known(ctx context.Context, revision string) error {
 	if _, err := t.command(ctx, "git", "rev-parse", "--verify", "--quiet", revision+"^{commit}"); err != nil {
@@ -58,10 +66,10 @@ func (t *tree) known(ctx context.Context, revision string) error {
 
 func (t *tree) read(name string) ([]byte, error) { return fs.ReadFile(os.DirFS(t.root), name) }
 
-// each calls do for the files with this extension that are not data of a test.
-func (t *tree) each(extension string, do func(name string, text []byte) error) error {
+// each calls do for the files whose names end so, and that are not data of a test.
+func (t *tree) each(end string, do func(name string, text []byte) error) error {
 	for _, name := range t.files {
-		if path.Ext(name) != extension || has(path.Dir(name), "testdata", "node_modules", ".tools") {
+		if !strings.HasSuffix(name, end) || has(path.Dir(name), "testdata", "node_modules", ".tools") {
 			continue
 		}
 		text, err := t.read(name)
@@ -83,7 +91,13 @@ func has(folder string, names ...string) bool {
 // forTests reports whether a Go file holds tests or supports them, and is not shipped.
 func forTests(name string) bool {
 	folder := path.Dir(name)
-	last := path.Base(folder)
-	return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(folder, "internal/testkit/") ||
-		strings.HasSuffix(last, "test") && last != "oncetest"
+	return strings.HasSuffix(name, "_test.go") || strings.HasPrefix(folder, "internal/testkit/") || slices.Contains(testPackages(), folder)
+}
+
+// testPackages returns the folders of other packages that only tests import.
+func testPackages() []string {
+	return []string{
+		"internal/dedup/storetest", "internal/delay/delaytest", "internal/handler/handlertest",
+		"internal/queue/queuetest", "internal/system/deployed/stacktest",
+	}
 }

@@ -49,7 +49,7 @@ type Figures struct {
 
 func (w *world) figures() Figures {
 	now := time.Now()
-	f := Figures{Lines: len(w.sent), Took: now.Sub(w.start).Round(time.Second), Outbox: PercentilesOf(w.outboxes)}
+	f := Figures{Lines: len(w.sent), Took: now.Sub(w.start).Round(time.Second), Outbox: PercentilesOf(w.outboxes)} // virtual time: a simulation runs in a bubble
 	var own, others []time.Duration
 	var queued, held, pending, stored []int
 	for _, p := range w.regions {

@@ -121,7 +121,7 @@ func TestARetryAfterBeyondTheBudgetDelaysLaterSends(t *testing.T) {
 
 func TestTheContextEndsTheTries(t *testing.T) {
 	play(t, Options{}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // virtual time: in the bubble of play
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		errs := s.Send(ctx, []record.Delivery{numbered("a", 1), numbered("a", 2)})
 		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] == nil || since(transport.start) > time.Second {

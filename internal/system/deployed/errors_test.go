@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -74,13 +75,15 @@ func TestAMessageThatIsNotAcknowledgedHasTheReasonOfTheLastTryAndOfTheEnd(t *tes
 		"the context ended before a try": {-time.Second, time.Minute, func(ctx context.Context) error { return context.Cause(ctx) }, "context deadline exceeded", context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
-			defer cancel()
-			s := &QueueSender{queue: failing{err: c.err}, options: client.Options{MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, MaxElapsed: c.elapsed}}
-			open, ok := errors.AsType[*client.UnacknowledgedError](s.until(ctx, queue.Message{}))
-			if !ok || open.Err == nil || open.Err.Error() != c.want || !errors.Is(open, c.cause) {
-				t.Errorf("got %v, want %q", open, c.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.limit)
+				defer cancel()
+				s := &QueueSender{queue: failing{err: c.err}, options: client.Options{MinBackoff: time.Millisecond, MaxBackoff: time.Millisecond, MaxElapsed: c.elapsed}}
+				open, ok := errors.AsType[*client.UnacknowledgedError](s.until(ctx, queue.Message{}))
+				if !ok || open.Err == nil || open.Err.Error() != c.want || !errors.Is(open, c.cause) {
+					t.Errorf("got %v, want %q", open, c.want)
+				}
+			})
 		})
 	}
 }

@@ -331,7 +331,7 @@ func TestABatchOfManyQuickHandlersDoesNotMakeItsStreamSlow(t *testing.T) {
 			pause = time.Hour
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(pause): // virtual time: the handler runs in a bubble
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

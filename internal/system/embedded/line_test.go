@@ -48,7 +48,7 @@ func put(t *testing.T, to queue.Queue, group string) queue.Delivery {
 // within returns the places that a batch has after it has waited at most for a time.
 func (l line) within(t *testing.T, most time.Duration, m record.Message) (has bool, waited time.Duration) {
 	t.Helper()
-	ctx, end := context.WithTimeout(t.Context(), most)
+	ctx, end := context.WithTimeout(t.Context(), most) // virtual time: the tests of a line run in bubbles
 	defer end()
 	begun := time.Now()
 	p := l.ReserveAll(ctx, []record.Message{m})
