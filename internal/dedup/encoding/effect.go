@@ -9,13 +9,22 @@ func effect(f *Fields, x *record.Effect) {
 	f.Text(2, &x.Group)
 	f.Text(3, &x.ID)
 	f.Text(4, &x.Source)
-	Uint(f, 5, &x.Epoch)
-	Uint(f, 6, &x.Sequence)
+	f.Uint(5, &x.Epoch)
+	f.Uint(6, &x.Sequence)
 	f.Text(7, &x.ContentType)
 	f.TextMap(8, &x.Headers)
 	f.Bytes(9, &x.Body)
 	f.UintMap(10, &x.Chain)
-	Part(f, 11, &x.Blob, writeBlob, readBlob)
+	switch {
+	case !f.begin(11, x.Blob != nil):
+	case f.e != nil:
+		f.e.head(array, 2)
+		f.e.Text(x.Blob.Key)
+		f.e.Text(x.Blob.Staged)
+	default:
+		f.d.Pair()
+		x.Blob = &record.Blob{Key: f.d.Text(), Staged: f.d.Text()}
+	}
 	f.Texts(12, &x.Via)
 	f.UintMap(13, &x.DependsOn)
 	f.Time(14, &x.NotBefore)
@@ -35,18 +44,6 @@ func ReadEffect(d *Decoder, x *record.Effect) {
 	f.End()
 }
 
-func writeBlob(e *Encoder, b *record.Blob) {
-	e.head(array, 2)
-	e.Text(b.Key)
-	e.Text(b.Staged)
-}
-
-func readBlob(d *Decoder, b *record.Blob) {
-	d.Pair()
-	b.Key = d.Text()
-	b.Staged = d.Text()
-}
-
 // WriteSent appends a mark of a sent effect.
 func WriteSent(e *Encoder, s *record.Sent) {
 	e.head(array, 2)
@@ -62,8 +59,8 @@ func ReadSent(d *Decoder, s *record.Sent) {
 }
 
 func reply(f *Fields, r *record.Reply) {
-	Int(f, 1, &r.Status)
-	Entries(f, 2, &r.Header, WriteTexts, ReadTexts)
+	f.Number(1, &r.Status)
+	entries(f, 2, &r.Header, WriteTexts, ReadTexts)
 	f.Bytes(3, &r.Body)
 }
 
@@ -75,19 +72,22 @@ func WriteReply(e *Encoder, r *record.Reply) {
 
 // ReadReply reads a reply written by WriteReply.
 func ReadReply(d *Decoder) *record.Reply {
-	r := &record.Reply{}
-	readReply(d, r)
+	r, f := &record.Reply{}, Reading(d)
+	reply(&f, r)
+	f.End()
 	return r
 }
 
-func readReply(d *Decoder, r *record.Reply) {
-	f := Reading(d)
-	reply(&f, r)
-	f.End()
-}
-
 // Reply is a field with a reply; nil is left out.
-func (f *Fields) Reply(number uint64, r **record.Reply) { Part(f, number, r, WriteReply, readReply) }
+func (f *Fields) Reply(number uint64, r **record.Reply) {
+	switch {
+	case !f.begin(number, *r != nil):
+	case f.e != nil:
+		WriteReply(f.e, *r)
+	default:
+		*r = ReadReply(f.d)
+	}
+}
 
 func writeTextAt(e *Encoder, s *string) { e.Text(*s) }
 

@@ -5,6 +5,9 @@ import "time"
 // Fields writes or reads the fields of one object: a function that calls its methods describes a
 // record in both directions. The calls are in the order of the numbers, from 1 on. A zero value is
 // left out.
+//
+// Its methods that call generic functions are not inlined: in another package the compiler would
+// then take the record and the Fields for escaping, and allocate both.
 type Fields struct {
 	e     *Encoder // nil if the object is read
 	d     *Decoder
@@ -68,21 +71,29 @@ func (f *Fields) Text(number uint64, s *string) {
 }
 
 // Bytes is a field with bytes.
+//
+//go:noinline
 func (f *Fields) Bytes(number uint64, b *[]byte) {
 	field(f, number, b, len(*b) > 0, (*Encoder).Bytes, (*Decoder).Bytes)
 }
 
 // Bool is a field with a boolean.
+//
+//go:noinline
 func (f *Fields) Bool(number uint64, b *bool) {
 	field(f, number, b, *b, (*Encoder).Bool, (*Decoder).Bool)
 }
 
 // Time is a field with a time in microseconds.
+//
+//go:noinline
 func (f *Fields) Time(number uint64, t *time.Time) {
 	field(f, number, t, Micros(*t) != 0, func(e *Encoder, t time.Time) { e.Int(Micros(t)) }, (*Decoder).Time)
 }
 
 // Seconds is a field with a time in whole seconds.
+//
+//go:noinline
 func (f *Fields) Seconds(number uint64, t *time.Time) {
 	field(f, number, t, Seconds(*t) != 0, func(e *Encoder, t time.Time) { e.Int(Seconds(t)) },
 		func(d *Decoder) time.Time { return FromSeconds(d.Int()) })
@@ -99,39 +110,64 @@ func (f *Fields) Hash(number uint64, hash *[32]byte) {
 	}
 }
 
+// ID is a field with an id of 16 bytes. It is always there.
+func (f *Fields) ID(number uint64, id *[16]byte) {
+	switch {
+	case !f.begin(number, true):
+	case f.e != nil:
+		f.e.Bytes(id[:])
+	default:
+		if n := copy(id[:], f.d.take(byteText)); n != len(id) {
+			f.d.Fail("an id of %d bytes", n)
+		}
+	}
+}
+
 // Texts is a field with a list of texts.
-func (f *Fields) Texts(number uint64, list *[]string) { Items(f, number, list, writeTextAt, readText) }
+//
+//go:noinline
+func (f *Fields) Texts(number uint64, list *[]string) { items(f, number, list, writeTextAt, readText) }
 
 // TextMap is a field with texts by name.
+//
+//go:noinline
 func (f *Fields) TextMap(number uint64, m *map[string]string) {
-	Entries(f, number, m, (*Encoder).Text, (*Decoder).Text)
+	entries(f, number, m, (*Encoder).Text, (*Decoder).Text)
 }
 
 // UintMap is a field with numbers by name.
+//
+//go:noinline
 func (f *Fields) UintMap(number uint64, m *map[string]uint64) {
-	Entries(f, number, m, WriteUint, (*Decoder).Uint)
+	entries(f, number, m, WriteUint, (*Decoder).Uint)
 }
 
 // Uint is a field with a number that is not negative.
-func Uint[T ~uint8 | ~uint32 | ~uint64](f *Fields, number uint64, n *T) {
-	field(f, number, n, *n != 0, func(e *Encoder, n T) { e.Uint(uint64(n)) }, readUint)
-}
-
-func readUint[T ~uint8 | ~uint32 | ~uint64](d *Decoder) T {
-	n := d.Uint()
-	if uint64(T(n)) != n {
-		d.Fail("the number %d is too large", n)
-	}
-	return T(n)
+//
+//go:noinline
+func (f *Fields) Uint(number uint64, n *uint64) {
+	field(f, number, n, *n != 0, (*Encoder).Uint, (*Decoder).Uint)
 }
 
 // Int is a field with a number.
-func Int[T ~int | ~int64](f *Fields, number uint64, n *T) {
-	field(f, number, n, *n != 0, func(e *Encoder, n T) { e.Int(int64(n)) }, func(d *Decoder) T { return T(d.Int()) })
+//
+//go:noinline
+func (f *Fields) Int(number uint64, n *int64) {
+	field(f, number, n, *n != 0, (*Encoder).Int, (*Decoder).Int)
 }
 
-// Items is a field with a list.
-func Items[T any](f *Fields, number uint64, list *[]T, write func(*Encoder, *T), read func(*Decoder, *T)) {
+// Number is a field with a number that is counted in an int.
+func (f *Fields) Number(number uint64, n *int) {
+	switch {
+	case !f.begin(number, *n != 0):
+	case f.e != nil:
+		f.e.Int(int64(*n))
+	default:
+		*n = int(f.d.Int())
+	}
+}
+
+func items[T any](f *Fields, number uint64, list *[]T, write func(*Encoder, *T), read func(*Decoder, *T)) {
 	switch {
 	case !f.begin(number, len(*list) > 0):
 	case f.e != nil:
@@ -141,36 +177,12 @@ func Items[T any](f *Fields, number uint64, list *[]T, write func(*Encoder, *T),
 	}
 }
 
-// Entries is a field with a map.
-func Entries[T any](f *Fields, number uint64, m *map[string]T, write func(*Encoder, T), read func(*Decoder) T) {
+func entries[T any](f *Fields, number uint64, m *map[string]T, write func(*Encoder, T), read func(*Decoder) T) {
 	switch {
 	case !f.begin(number, len(*m) > 0):
 	case f.e != nil:
 		Map(f.e, *m, write)
 	default:
 		*m = MapOf(f.d, read)
-	}
-}
-
-// Part is a field with a record; nil is left out.
-func Part[T any](f *Fields, number uint64, x **T, write func(*Encoder, *T), read func(*Decoder, *T)) {
-	switch {
-	case !f.begin(number, *x != nil):
-	case f.e != nil:
-		write(f.e, *x)
-	default:
-		*x = new(T)
-		read(f.d, *x)
-	}
-}
-
-// Embedded is a field with a record, written if it is there.
-func Embedded[T any](f *Fields, number uint64, x *T, there bool, write func(*Encoder, *T), read func(*Decoder, *T)) {
-	switch {
-	case !f.begin(number, there):
-	case f.e != nil:
-		write(f.e, x)
-	default:
-		read(f.d, x)
 	}
 }

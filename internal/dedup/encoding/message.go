@@ -10,16 +10,16 @@ func message(f *Fields, m *record.Message) {
 	f.Text(3, &m.ID)
 	f.Text(4, &m.Group)
 	f.Text(5, &m.Source)
-	Uint(f, 6, &m.Epoch)
-	Uint(f, 7, &m.Sequence)
+	f.Uint(6, &m.Epoch)
+	f.Uint(7, &m.Sequence)
 	f.UintMap(8, &m.DependsOn)
 	f.Text(9, &m.ContentType)
 	f.TextMap(10, &m.Headers)
 	f.Bytes(11, &m.Body)
 	f.Text(12, &m.Route)
 	f.Time(13, &m.Accepted)
-	Items(f, 14, &m.Parents, func(e *Encoder, n *uint64) { e.Uint(*n) }, func(d *Decoder, n *uint64) { *n = d.Uint() })
-	Uint(f, 15, &m.Seen)
+	items(f, 14, &m.Parents, func(e *Encoder, n *uint64) { e.Uint(*n) }, func(d *Decoder, n *uint64) { *n = d.Uint() })
+	f.Uint(15, (*uint64)(&m.Seen))
 	f.Texts(16, &m.Via)
 	f.Bool(17, &m.Void)
 	f.Bool(18, &m.End)
@@ -27,7 +27,7 @@ func message(f *Fields, m *record.Message) {
 	f.Hash(20, &m.Content)
 	f.Time(21, &m.NotBefore)
 	f.Text(22, &m.Timer)
-	Uint(f, 23, &m.TimerNumber)
+	f.Uint(23, &m.TimerNumber)
 }
 
 // WriteMessage appends a message.
@@ -43,8 +43,26 @@ func ReadMessage(d *Decoder, m *record.Message) {
 	f.End()
 }
 
+// Message is a field with a message; nil is left out.
+func (f *Fields) Message(number uint64, m **record.Message) {
+	switch {
+	case !f.begin(number, *m != nil):
+	case f.e != nil:
+		WriteMessage(f.e, *m)
+	default:
+		*m = &record.Message{}
+		ReadMessage(f.d, *m)
+	}
+}
+
 func held(f *Fields, h *record.Held) {
-	Embedded(f, 1, &h.Message, true, WriteMessage, ReadMessage)
+	switch {
+	case !f.begin(1, true):
+	case f.e != nil:
+		WriteMessage(f.e, &h.Message)
+	default:
+		ReadMessage(f.d, &h.Message)
+	}
 	f.Time(2, &h.At)
 }
 

@@ -5,19 +5,26 @@ import (
 )
 
 func pending(f *Fields, p *record.Pending) {
-	Uint(f, 1, &p.Number)
+	f.Uint(1, &p.Number)
 	f.Text(2, &p.Identity)
 	f.Text(3, &p.Principal)
 	f.Hash(4, (*[32]byte)(&p.Token))
 	f.Hash(5, (*[32]byte)(&p.Fingerprint))
 	f.Text(6, &p.Attempt)
-	Items(f, 7, &p.Effects, WriteEffect, ReadEffect)
-	Items(f, 8, &p.Sent, WriteSent, ReadSent)
+	items(f, 7, &p.Effects, WriteEffect, ReadEffect)
+	items(f, 8, &p.Sent, WriteSent, ReadSent)
 	f.Reply(9, &p.Reply)
 	f.Bool(10, &p.Marks)
-	Int(f, 11, &p.Retention)
+	f.Int(11, (*int64)(&p.Retention))
 	f.Seconds(12, &p.Committed)
 	f.Seconds(13, &p.DoneUntil)
+}
+
+// Pending is a field with pending entries.
+//
+//go:noinline
+func (f *Fields) Pending(number uint64, list *[]record.Pending) {
+	items(f, number, list, WritePending, ReadPending)
 }
 
 // WritePending appends a pending entry.

@@ -5,12 +5,19 @@ import (
 )
 
 func source(f *Fields, s *record.Source) {
-	Uint(f, 1, &s.Epoch)
-	Uint(f, 2, &s.Next)
-	Items(f, 3, (*[]record.Range)(&s.Held), writeRange, readRange)
-	Items(f, 4, (*[]record.Range)(&s.Skipped), writeRange, readRange)
-	Int(f, 5, &s.HeldBytes)
+	f.Uint(1, &s.Epoch)
+	f.Uint(2, &s.Next)
+	items(f, 3, (*[]record.Range)(&s.Held), writeRange, readRange)
+	items(f, 4, (*[]record.Range)(&s.Skipped), writeRange, readRange)
+	f.Number(5, &s.HeldBytes)
 	f.Time(6, &s.GapSince)
+}
+
+// Sources is a field with sources by name.
+//
+//go:noinline
+func (f *Fields) Sources(number uint64, m *map[string]record.Source) {
+	entries(f, number, m, WriteSource, ReadSource)
 }
 
 // WriteSource appends a source.

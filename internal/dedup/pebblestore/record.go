@@ -13,13 +13,13 @@ import (
 
 func group(f *encoding.Fields, g *record.Group) {
 	f.Bytes(1, &g.State)
-	encoding.Items(f, 2, &g.Pending, encoding.WritePending, encoding.ReadPending)
-	encoding.Uint(f, 3, &g.Last)
-	encoding.Entries(f, 4, &g.Sources, encoding.WriteSource, encoding.ReadSource)
+	f.Pending(2, &g.Pending)
+	f.Uint(3, &g.Last)
+	f.Sources(4, &g.Sources)
 	f.UintMap(5, &g.Chained)
-	encoding.Int(f, 6, &g.Retention)
-	encoding.Embedded(f, 7, &g.Log, g.Log.Last != 0, encoding.WriteLog, encoding.ReadLog)
-	encoding.Entries(f, 8, &g.Timers, encoding.WriteTimer, encoding.ReadTimer)
+	f.Int(6, (*int64)(&g.Retention))
+	f.Log(7, &g.Log)
+	f.Timers(8, &g.Timers)
 }
 
 func writeGroup(e *encoding.Encoder, g *record.Group) {
@@ -37,7 +37,7 @@ func readGroup(d *encoding.Decoder, g *record.Group) {
 }
 
 func chunk(f *encoding.Fields, c *record.Chunk) {
-	encoding.Uint(f, 1, &c.First)
+	f.Uint(1, &c.First)
 	f.Bytes(2, &c.Data)
 }
 
@@ -55,30 +55,32 @@ func readChunk(d *encoding.Decoder, c *record.Chunk) {
 	}
 }
 
-func token(f *encoding.Fields, t *record.Token) {
-	encoding.Uint(f, 1, &t.State)
+func token(f *encoding.Fields, t *record.Token, state *uint64) {
+	f.Uint(1, state)
 	f.Hash(2, (*[32]byte)(&t.Fingerprint))
 	f.Text(3, &t.Stream)
 	f.Text(4, &t.Group)
 	f.Text(5, &t.Owner)
-	encoding.Uint(f, 6, &t.Epoch)
+	f.Uint(6, &t.Epoch)
 	f.Time(7, &t.Lease)
 	f.Reply(8, &t.Reply)
 	f.Text(9, (*string)(&t.Reason))
-	encoding.Part(f, 10, &t.Request, encoding.WriteMessage, encoding.ReadMessage)
+	f.Message(10, &t.Request)
 	f.Text(11, &t.Detail)
 }
 
 func writeToken(e *encoding.Encoder, t *record.Token) {
-	f := encoding.Writing(e)
-	token(&f, t)
+	f, state := encoding.Writing(e), uint64(t.State)
+	token(&f, t, &state)
 }
 
 func readToken(d *encoding.Decoder, t *record.Token) {
-	f := encoding.Reading(d)
-	token(&f, t)
+	f, state := encoding.Reading(d), uint64(0)
+	token(&f, t, &state)
 	f.End()
-	if t.State == record.Absent || t.State > record.Done {
-		d.Fail("a token with state %d", t.State)
+	if state == uint64(record.Absent) || state > uint64(record.Done) {
+		d.Fail("a token with state %d", state)
+		state = uint64(record.Absent)
 	}
+	t.State = record.TokenState(state)
 }

@@ -91,5 +91,5 @@ func content(f *encoding.Fields, t *record.Token) {
 	f.Reply(4, &t.Reply)
 	f.Text(5, (*string)(&t.Reason))
 	f.Text(6, &t.Detail)
-	encoding.Part(f, 7, &t.Request, encoding.WriteMessage, encoding.ReadMessage)
+	f.Message(7, &t.Request)
 }

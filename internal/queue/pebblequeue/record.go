@@ -2,6 +2,7 @@ package pebblequeue
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -51,14 +52,14 @@ type messageRecord struct {
 }
 
 func (r *messageRecord) fields(f *encoding.Fields) {
-	encoding.Embedded(f, 1, &r.ID, true, writeID, readID)
+	f.ID(1, (*[16]byte)(&r.ID))
 	f.Text(2, &r.Body)
 	f.TextMap(3, &r.Attributes)
 	f.Text(4, &r.Group)
 	f.Text(5, &r.DedupID)
 	f.Text(6, &r.Sender)
-	encoding.Int(f, 7, &r.Sent)
-	encoding.Int(f, 8, &r.Due)
+	f.Int(7, &r.Sent)
+	f.Int(8, &r.Due)
 }
 
 func (r *messageRecord) write(e *encoding.Encoder) {
@@ -80,21 +81,19 @@ func (r *messageRecord) size() int {
 	return n
 }
 
-func writeID(e *encoding.Encoder, id *uuid.UUID) { e.Bytes(id[:]) }
-
-func readID(d *encoding.Decoder, into *uuid.UUID) {
-	if b := d.Bytes(); len(b) != len(into) {
-		d.Fail("an id of %d bytes", len(b))
-	} else {
-		copy(into[:], b)
-	}
-}
-
 type receivesRecord struct{ Receives uint32 }
 
-func (r *receivesRecord) write(e *encoding.Encoder) { writeNumber(e, &r.Receives) }
-func (r *receivesRecord) read(d *encoding.Decoder)  { readNumber(d, &r.Receives) }
-func (*receivesRecord) size() int                   { return smallRecord }
+func (r *receivesRecord) write(e *encoding.Encoder) { writeNumber(e, uint64(r.Receives)) }
+
+func (r *receivesRecord) read(d *encoding.Decoder) {
+	var n uint64
+	if readNumber(d, &n); n > math.MaxUint32 {
+		d.Fail("%d receives", n)
+	}
+	r.Receives = uint32(n)
+}
+
+func (*receivesRecord) size() int { return smallRecord }
 
 type dedupRecord struct {
 	DedupID string
@@ -104,8 +103,8 @@ type dedupRecord struct {
 
 func (r *dedupRecord) fields(f *encoding.Fields) {
 	f.Text(1, &r.DedupID)
-	encoding.Embedded(f, 2, &r.ID, true, writeID, readID)
-	encoding.Int(f, 3, &r.Expires)
+	f.ID(2, (*[16]byte)(&r.ID))
+	f.Int(3, &r.Expires)
 }
 
 func (r *dedupRecord) write(e *encoding.Encoder) {
@@ -123,20 +122,17 @@ func (r *dedupRecord) size() int { return smallRecord + len(r.DedupID) }
 
 type incarnationRecord struct{ Incarnation uint64 }
 
-func (r *incarnationRecord) write(e *encoding.Encoder) { writeNumber(e, &r.Incarnation) }
+func (r *incarnationRecord) write(e *encoding.Encoder) { writeNumber(e, r.Incarnation) }
 func (r *incarnationRecord) read(d *encoding.Decoder)  { readNumber(d, &r.Incarnation) }
 func (*incarnationRecord) size() int                   { return smallRecord }
 
 // writeNumber writes a record that is one number.
-func writeNumber[T uint32 | uint64](e *encoding.Encoder, n *T) {
-	f := encoding.Writing(e)
-	encoding.Uint(&f, 1, n)
-}
+func writeNumber(e *encoding.Encoder, n uint64) { e.UintField(e.Object(), 1, n) }
 
 // readNumber reads what writeNumber wrote.
-func readNumber[T uint32 | uint64](d *encoding.Decoder, n *T) {
+func readNumber(d *encoding.Decoder, n *uint64) {
 	f := encoding.Reading(d)
-	encoding.Uint(&f, 1, n)
+	f.Uint(1, n)
 	f.End()
 }
 
