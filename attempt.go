@@ -34,7 +34,8 @@ type Attempt[S any] struct {
 	// State is the state of the message's group after the last commit, or the zero value if there
 	// was none. It is stored as JSON. If a stored state does not fit S, by its types or because it
 	// has fields that S has not, the attempt fails: a stored state is never replaced by a zero
-	// value.
+	// value. It is kept until the handler sets the zero value, or for
+	// [StreamConfig.StateRetention].
 	State S
 
 	inner   *record.Attempt
@@ -180,7 +181,7 @@ func adapt[S any](h Handler[S], allowed []string) record.Handler {
 		if a.err != nil {
 			return a.err
 		}
-		state, err := encodeState(inner.State, a.State)
+		state, err := encodeState(a.State)
 		if err != nil {
 			return fmt.Errorf("encode state of group %s: %w", m.GroupKey(), err)
 		}
@@ -205,17 +206,14 @@ func decodeState(stored []byte, state any) error {
 	return nil
 }
 
-// encodeState returns nil for a zero state if the group had no state.
-func encodeState[S any](stored []byte, state S) ([]byte, error) {
+// encodeState returns nil for a zero state: the group then has none.
+func encodeState[S any](state S) ([]byte, error) {
 	encoded, err := json.Marshal(state)
-	if err != nil || len(stored) > 0 {
-		return encoded, err
-	}
 	var zero S
-	if none, err := json.Marshal(zero); err == nil && bytes.Equal(none, encoded) {
-		return stored, nil
+	if none, wrong := json.Marshal(zero); wrong == nil && bytes.Equal(none, encoded) {
+		return nil, err
 	}
-	return encoded, nil
+	return encoded, err
 }
 
 // Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a

@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -52,8 +53,13 @@ type StreamConfig struct {
 	Order Order
 	// Retention is how long a done message is remembered. Defaults to 15 days.
 	Retention time.Duration
-	// GroupRetention is how long a group's state outlives its last message. Defaults to 30 days.
+	// GroupRetention is how long the record of a group without state outlives its last message: it
+	// knows the numbers of its senders, and those of its effects. Defaults to 30 days.
 	GroupRetention time.Duration
+	// StateRetention is how long a group's state outlives its last message, with all that the group
+	// remembers. It must not be shorter than GroupRetention or Retention. By default a state is kept
+	// until the handler deletes it, by setting the zero value.
+	StateRetention time.Duration
 	// Retry is the policy for messages whose handler fails: the pauses between tries, and how long
 	// tries are repeated until the message becomes a dead letter with the reason "attempts". On AWS
 	// the ingress queues get their limit of deliveries from the configuration file: a policy with
@@ -70,8 +76,9 @@ type StreamConfig struct {
 	HeldBytes    int
 	HeldDistance uint64
 	// LogRetention is how long the log of a group can be read: its entries are what handlers append
-	// (see [Attempt.Append]), or every message if no handler is registered. A group's state is kept
-	// at least as long. If neither it nor the configuration file sets a time, there are no logs.
+	// (see [Attempt.Append]), or every message if no handler is registered. The record of a group is
+	// kept at least as long. If neither it nor the configuration file sets a time, there are no
+	// logs.
 	LogRetention time.Duration
 	// Destinations are the destinations to which the handler sends, and to which messages are
 	// forwarded if no handler is registered. They also receive messages about skipped numbers. If
@@ -102,6 +109,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 			Unordered:      c.Order == OrderNone,
 			Retention:      c.Retention,
 			GroupRetention: c.GroupRetention,
+			StateRetention: c.StateRetention,
 			Retry:          record.RetryPolicy{First: c.Retry.First, Max: c.Retry.Max, For: c.Retry.For},
 			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
@@ -114,6 +122,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 
 // validate returns an error for the first rule that the config breaks.
 func (c StreamConfig) validate() error {
+	least := max(c.Retention, cmp.Or(c.GroupRetention, record.DefaultGroupRetention), c.LogRetention)
 	switch {
 	case !oneOf(c.Admission, "", ByKey, ByToken, BySequence):
 		return invalid("Admission", "must be ByKey, ByToken or BySequence")
@@ -123,8 +132,10 @@ func (c StreamConfig) validate() error {
 		return invalid("Gap", "must be GapWait, GapSkip or GapFail")
 	case oneOf(c.Gap, GapSkip, GapFail) && c.GapAfter <= 0:
 		return invalid("GapAfter", "must be given with GapSkip and GapFail")
-	case c.Retention < 0 || c.GroupRetention < 0 || c.LogRetention < 0 || c.GapAfter < 0:
-		return invalid("Retention, GroupRetention, LogRetention and GapAfter", "must not be negative")
+	case min(c.Retention, c.GroupRetention, c.StateRetention, c.LogRetention, c.GapAfter) < 0:
+		return invalid("Retention, GroupRetention, StateRetention, LogRetention and GapAfter", "must not be negative")
+	case c.StateRetention > 0 && c.StateRetention < least:
+		return invalid("StateRetention", "must be at least "+least.String()+": the longest of Retention, GroupRetention and LogRetention")
 	case c.Retry.First < 0 || c.Retry.Max < 0 || c.Retry.For < 0:
 		return invalid("Retry", "must not be negative")
 	case c.Retry.Max > 0 && c.Retry.First > c.Retry.Max:

@@ -264,10 +264,17 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 		wantPanic(t, field, func() { sys.Declare("bad", c) })
 	}
 	for _, c := range []once.StreamConfig{
-		{GroupRetention: -1}, {GapAfter: -1}, {Retry: once.RetryPolicy{First: -1}}, {Retry: once.RetryPolicy{Max: -1}}, {Retry: once.RetryPolicy{For: -1}}, {HeldBytes: -1},
+		{GroupRetention: -1}, {StateRetention: -1}, {GapAfter: -1}, {Retry: once.RetryPolicy{First: -1}}, {Retry: once.RetryPolicy{Max: -1}}, {Retry: once.RetryPolicy{For: -1}}, {HeldBytes: -1},
 	} {
 		wantPanic(t, "must not be negative", func() { sys.Declare("bad", c) })
 	}
+	const day = 24 * time.Hour
+	for _, c := range []once.StreamConfig{
+		{StateRetention: 29 * day}, {StateRetention: 31 * day, Retention: 32 * day}, {StateRetention: 31 * day, LogRetention: 32 * day}, {StateRetention: 1 * day, GroupRetention: 2 * day},
+	} {
+		wantPanic(t, "StateRetention must be at least", func() { sys.Declare("bad", c) })
+	}
+	sys.Declare("brief", once.StreamConfig{StateRetention: day, GroupRetention: day})
 	wantPanic(t, "at most Max", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 2, Max: 1}}) })
 	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{Max: 12 * time.Hour}}) })
 	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 12 * time.Hour}}) })

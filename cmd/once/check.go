@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // checked is the JSON output of check.
@@ -56,8 +57,10 @@ func (a *app) check() *cobra.Command {
 		Long: `Check reads the configuration and lists every mistake in it, with file, line and field. For a valid configuration it prints a summary, and on
 standard error warnings about settings that are allowed but probably not intended. Warnings do not change the exit code.
 
-LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
-"default" is the value in the documentation, and - that the stream has none. NEXT TIMES are the next times of a schedule, in UTC.
+RETENTION is how long a done message is remembered, STATE how long the state of a group outlives its last message ("kept" is until its handler deletes
+it), LOG how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
+The numbers of a group without state are remembered for 30 days after its last message, or for LOG if that is longer. NEXT TIMES are the next times of a
+schedule, in UTC.
 
 With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, whether
 its functions run with the same configuration, and whether each source of it has a queue. It exits with 1 if a check failed, and with 5 if a check could not be made.
@@ -103,7 +106,7 @@ With --stack check only reads.`,
 		for _, w := range c.MissingSecrets() {
 			warnings = append(warnings, w+": once dev does not start without it")
 		}
-		warnings = append(warnings, c.ServerWarnings()...)
+		warnings = append(append(warnings, c.ServerWarnings()...), c.StateWarnings()...)
 		if *asJSON {
 			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, scheduled(c.Config, time.Now()), warnings, []config.Problem{}})
 		}
@@ -117,10 +120,10 @@ With --stack check only reads.`,
 
 func (a *app) summary(c configured) error {
 	_, _ = fmt.Fprintf(a.out, "%s is valid: %s, %s\n\n", c.source(), plural(len(c.Streams), "stream"), plural(len(c.Destinations), "destination"))
-	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "GAP", "LOG", "POOL", "DESTINATIONS"}}
+	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "STATE", "GAP", "LOG", "POOL", "DESTINATIONS"}}
 	for _, name := range c.StreamNames() {
 		s := c.Streams[name]
-		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), gap(s), logOf(s), poolOf(s), dash(strings.Join(s.Destinations, ", "))})
+		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), stateOf(s), gap(s), logOf(s), poolOf(s), dash(strings.Join(s.Destinations, ", "))})
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
@@ -184,21 +187,26 @@ func (a *app) summarizeSchedules(c *config.Config) error {
 }
 
 func retention(s config.Stream) string {
-	if s.Retention == 0 {
-		return "default"
+	return cmp.Or(s.Retention, config.Duration(record.DefaultRetention)).String()
+}
+
+// stateOf returns how long the state of a group outlives its last message.
+func stateOf(s config.Stream) string {
+	switch {
+	case s.Pool != nil:
+		return "-"
+	case s.State.Retain == 0:
+		return "kept"
 	}
-	return s.Retention.String()
+	return s.State.Retain.String()
 }
 
 // logOf returns how long entries of the stream's logs can be read.
 func logOf(s config.Stream) string {
-	switch {
-	case s.Log == nil && s.Pool == nil:
-		return "-"
-	case s.Log == nil || s.Log.Retain == 0:
-		return "default"
+	if d := s.Settings("").LogRetention; d > 0 {
+		return config.Duration(d).String()
 	}
-	return s.Log.Retain.String()
+	return "-"
 }
 
 // poolOf returns how the stream's pool deals entries out, and what follows the last failed try of

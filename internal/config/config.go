@@ -48,6 +48,8 @@ type Stream struct {
 	Order Order `json:"order,omitempty" jsonschema:"enum=group,enum=none,default=group,description=group: messages of one group keep their order. none: they do not and need no group record where the handler keeps no state. Not with sequence admission."`
 	// Retention is how long a done token is kept. 0 means 15 days.
 	Retention Duration `json:"retention,omitempty" jsonschema:"description=How long done is remembered; at least 1s. Default: 15d."`
+	// State is the policy for the states of the stream's groups.
+	State State `json:"state,omitzero" jsonschema:"description=How long the state of a group is kept."`
 	// Retry is the policy for messages whose handler fails.
 	Retry Retry `json:"retry,omitzero" jsonschema:"description=How messages are retried whose handler fails. Defaults: first 1s; max 5m; for 24h."`
 	// Gap is the policy for a missing number, under sequence admission, and for a missing parent.
@@ -142,6 +144,12 @@ type Limits struct {
 	Ranges int `json:"ranges,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many ranges of held numbers all senders have together; as many ranges of skipped numbers are remembered exactly."`
 }
 
+// State is the policy for the states that a stream's handler gives its groups.
+type State struct {
+	// Retain is how long a state outlives the last message of its group. 0 means for ever.
+	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long the state of a group and all that it remembers outlive its last message: at least 30d and not shorter than retention and log.retain. Default: until the handler deletes the state."`
+}
+
 // Log is the policy for the logs of a stream's groups.
 type Log struct {
 	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention], and in a stream
@@ -214,7 +222,8 @@ func (s Stream) Settings(name string) record.Stream {
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 
-		LogRetention: s.logRetention(),
+		StateRetention: s.State.Retain.Std(),
+		LogRetention:   s.logRetention(),
 	}
 }
 

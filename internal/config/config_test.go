@@ -108,6 +108,7 @@ streams:
   chat:
     admission: sequence
     retention: 15d
+    state: {retain: 90d}
     gap: {policy: skip, after: 30s}
     held: {count: 3, bytes: 8MB, distance: 9}
     limits: {sources: 4, targets: 5, names: 6KB, ranges: 7}
@@ -117,7 +118,7 @@ streams:
 		t.Fatal(err)
 	}
 	want := record.Stream{
-		Name: "chat", Admission: record.BySequence, Retention: 15 * 24 * time.Hour,
+		Name: "chat", Admission: record.BySequence, Retention: 15 * 24 * time.Hour, StateRetention: 90 * 24 * time.Hour,
 		Gap:    record.Gap{Policy: record.GapSkip, After: 30 * time.Second},
 		Bounds: record.Bounds{Count: 3, Bytes: 8_000_000, Distance: 9},
 		Limits: record.Limits{Sources: 4, Targets: 5, Names: 6000, Ranges: 7},

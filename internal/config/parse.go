@@ -147,12 +147,15 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "log", "pool", "direct", "destinations")
+	f := p.only(n, "admission", "order", "retention", "state", "retry", "gap", "held", "limits", "log", "pool", "direct", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
 		Order:     choice(p, f, "order", OrderGroup, OrderNone),
-		Retention: p.duration(f, "retention"),
+		Retention: p.retention(f, "retention"),
+	}
+	if state, ok := f["state"]; ok {
+		s.State.Retain = p.retain(state)
 	}
 	s.Retry = p.retry(f)
 	if gap, ok := f["gap"]; ok {
@@ -165,7 +168,7 @@ func (p *reader) stream(n node) Stream {
 		s.Limits = p.limits(limits)
 	}
 	if log, ok := f["log"]; ok {
-		s.Log = p.log(log)
+		s.Log = &Log{p.retain(log)}
 	}
 	if pool, ok := f["pool"]; ok {
 		s.Pool = p.pool(pool)
@@ -240,13 +243,20 @@ func (p *reader) limits(n node) Limits {
 	}
 }
 
-func (p *reader) log(n node) *Log {
+// retain reads a policy that has only a time.
+func (p *reader) retain(n node) Duration {
 	f := p.only(n, "retain")
-	l := &Log{Retain: p.duration(f, "retain")}
-	if r, ok := f["retain"]; ok && l.Retain.Std() >= minDuration && l.Retain.Std() < minRetention {
-		p.add(r.line, r.path, "must be at least %v", minRetention)
+	p.note(f)
+	return p.retention(f, "retain")
+}
+
+// retention reads how long something is remembered.
+func (p *reader) retention(f map[string]node, key string) Duration {
+	d := p.duration(f, key)
+	if d.Std() >= minDuration && d.Std() < minRetention {
+		p.add(f[key].line, f[key].path, "must be at least %v", minRetention)
 	}
-	return l
+	return d
 }
 
 // maxPartitions bounds the records that a pool reads for each deal.

@@ -32,8 +32,12 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 	if field, ok := f["held"]; ok && s.Pool != nil && s.Admission == record.BySequence {
 		p.add(field.line, field.path, "has no meaning with a pool, which holds every early message: limits.ranges bounds how many ranges of them there are")
 	}
-	if r, ok := f["retention"]; ok && s.Retention.Std() >= minDuration && s.Retention.Std() < minRetention {
-		p.add(r.line, r.path, "must be at least %v", minRetention)
+	if field, ok := f["state"]; ok && s.Pool != nil {
+		p.add(field.line, field.path, "has no meaning with a pool: its stream has no handler")
+	}
+	least := max(record.DefaultGroupRetention, s.Retention.Std(), s.logRetention())
+	if path := n.path + ".state.retain"; s.State.Retain.Std() >= minRetention && s.State.Retain.Std() < least {
+		p.add(p.lines[path], path, "must be at least %v, for which the group is remembered without a state", Duration(least))
 	}
 }
 
@@ -158,6 +162,18 @@ func gapWarnings(path string, s Stream, handled bool) []string {
 	}
 	return []string{fmt.Sprintf("%s.gap.after: %v is shorter than retry.for, which is %v: a message whose handler fails counts as missing while it is still retried",
 		path, s.Gap.After, Duration(retry.For))}
+}
+
+// StateWarnings returns a warning for each stream whose states are kept although earlier versions
+// deleted them, as far as the file tells.
+func (c *Config) StateWarnings() []string {
+	var out []string
+	for _, name := range c.HandlerNames() {
+		if c.Streams[name].State.Retain == 0 {
+			out = append(out, join("streams", name)+".state: is kept until the handler deletes it; earlier versions deleted it 30d after the last message of its group, as state: {retain: 30d} does")
+		}
+	}
+	return out
 }
 
 // MissingSecrets returns the destinations and handlers whose secrets are not there, in a stable

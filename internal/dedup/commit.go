@@ -32,7 +32,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		ctx, cancel = context.WithTimeout(ctx, outbox.StagedTime)
 		defer cancel()
 	}
-	pl.next.Succeed(&p.view, pl.now, p.stream.RecordRetention())
+	pl.next.Succeed(&p.view, pl.now, p.stream.RecordRetention(pl.next.State))
 	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
 		if err := e.cfg.Queues.Trigger(ctx, []record.GroupKey{p.key}, e.cfg.LateDelay); err != nil {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))

@@ -293,7 +293,7 @@ The fifth request in "after another of its group": a message by key or token wit
 
 The embedded store marks the token of a message without effects in the commit itself. There such a message costs two store calls and two writes, also after another of its group.
 
-On DynamoDB, a record written costs one unit for each KiB of its item, before or after the write, whichever is larger. The item of a group holds its state, its senders and what is pending.
+On DynamoDB, a record written costs one unit for each KiB of its item, before or after the write, whichever is larger. The item of a group holds its state, its senders and what is pending; with a state it is stored until the handler deletes it.
 Ten messages of one group, with an effect of 30 bytes each, fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)). So a batch of them costs one unit for the commit and one for
 the clear: 0.2 for each message, with its effect. [Performance](performance.md#on-dynamodb) has the units of every case as DynamoDB reports them.
 

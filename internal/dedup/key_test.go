@@ -11,7 +11,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var byKey = record.Stream{Name: "s"}
+// The states of these streams expire with their groups, so that a test sees every expiry. The
+// streams of state_test.go keep theirs.
+var byKey = record.Stream{Name: "s", StateRetention: record.DefaultGroupRetention}
 
 func TestANewMessageIsLoadedRunCommittedMarkedAndThenAcknowledged(t *testing.T) {
 	w := newLab(t).worker(byKey)

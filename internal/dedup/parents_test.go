@@ -18,7 +18,7 @@ import (
 // logged returns a stream whose processed messages are in the logs of their groups.
 func logged(admission record.Admission, policy record.GapPolicy) record.Stream {
 	s := gapped(policy)
-	s.Admission, s.LogRetention, s.LogMessages = admission, 365*24*time.Hour, true
+	s.Admission, s.StateRetention, s.LogRetention, s.LogMessages = admission, 0, 365*24*time.Hour, true
 	return s
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var bySequence = record.Stream{Name: "s", Admission: record.BySequence}
+var bySequence = record.Stream{Name: "s", Admission: record.BySequence, StateRetention: record.DefaultGroupRetention}
 
 func TestANumberedMessageNeedsNoToken(t *testing.T) {
 	l := newLab(t)

@@ -121,7 +121,7 @@ func (e *Engine) commitAll(ctx context.Context, plans []*plan) {
 	defer cancel()
 	commits := make([]record.Commit, len(plans))
 	for i, pl := range plans {
-		pl.next.Succeed(&pl.part.view, pl.now, pl.part.stream.RecordRetention())
+		pl.next.Succeed(&pl.part.view, pl.now, pl.part.stream.RecordRetention(pl.next.State))
 		commits[i] = pl.commit()
 	}
 	var again []*part

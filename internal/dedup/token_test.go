@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var byToken = record.Stream{Name: "s", Admission: record.ByToken}
+var byToken = record.Stream{Name: "s", Admission: record.ByToken, StateRetention: record.DefaultGroupRetention}
 
 func (w *worker) issue(messages ...record.Message) {
 	w.t.Helper()

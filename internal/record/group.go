@@ -32,11 +32,12 @@ type Group struct {
 	// Timers holds the timers that are set and have not fired, by name.
 	Timers map[string]Timer
 	// Retention is how long the record outlives its last message, as configured for the worker that
-	// committed last. A publisher may not have that configuration.
+	// committed last: see [Stream.RecordRetention]. 0 is for ever. A publisher may not have that
+	// configuration.
 	Retention time.Duration
-	// Expires is when the record may be deleted; zero while effects are pending or messages held.
-	// It is not before any DoneUntil of Pending, nor before Log.Until, nor before
-	// [Group.KeptForTimers].
+	// Expires is when the record may be deleted; zero while effects are pending or messages held,
+	// and if Retention is 0. It is not before any DoneUntil of Pending, nor before Log.Until, nor
+	// before [Group.KeptForTimers].
 	Expires time.Time
 }
 
@@ -142,27 +143,49 @@ func (g *Group) Idle() bool {
 	return !g.HasHeld() && !slices.ContainsFunc(g.Pending, func(p Pending) bool { return !p.Kept() })
 }
 
-// MissingExpiry reports whether an idle record has no expiry. This happens when a commit and a
-// Clear race: the commit still saw the entry, so neither of them set Expires.
-func (g *Group) MissingExpiry() bool { return g.Version > 0 && g.Idle() && g.Expires.IsZero() }
+// MissingExpiry reports whether an idle record that is not kept for ever has no expiry. This
+// happens when a commit and a Clear race: the commit still saw the entry, so neither of them set
+// Expires.
+func (g *Group) MissingExpiry() bool {
+	return g.Version > 0 && g.Retention > 0 && g.Idle() && g.Expires.IsZero()
+}
 
-// ExpiryAt returns the expiry of the record if it becomes idle now: after the retention, and not
-// before a kept entry is forgotten, the last entry of the log expires, or the retention after the
-// last timer has passed.
-func (g *Group) ExpiryAt(now time.Time, retention time.Duration) time.Time {
-	expires := now.Add(retention)
-	if g.Log.Until.After(expires) {
-		expires = g.Log.Until
+// ExpiryAt returns the expiry of the record if it becomes idle now, or zero if it is kept for ever.
+// It is the end of the retention, and not before the last entry of the log expires, nor before
+// [Group.NeededUntil].
+func (g *Group) ExpiryAt(now time.Time) time.Time {
+	if g.Retention == 0 {
+		return time.Time{}
 	}
+	return latest(now.Add(g.Retention), latest(g.Log.Until, g.NeededUntil()))
+}
+
+// NeededUntil returns the earliest expiry that the kept entries and the timers of the record allow;
+// zero if there are none.
+func (g *Group) NeededUntil() time.Time {
+	until := g.KeptForTimers()
 	for i := range g.Pending {
-		if until := g.Pending[i].DoneUntil; until.After(expires) {
-			expires = until
-		}
+		until = latest(until, g.Pending[i].DoneUntil)
 	}
-	if until := g.KeptForTimers(retention); until.After(expires) {
-		expires = until
+	return until
+}
+
+// Expire sets the expiry of a record that has become idle, and reports whether it did: not if at is
+// zero or the record is kept for ever. The expiry is not before [Group.NeededUntil], because the
+// caller that chose at may have seen an earlier content.
+func (g *Group) Expire(at time.Time) bool {
+	if at.IsZero() || g.Retention == 0 {
+		return false
 	}
-	return expires
+	g.Expires = latest(at, g.NeededUntil())
+	return true
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // Blobs returns the staged objects of the pending effects.

@@ -153,26 +153,17 @@ func (k TokenKey) String() string { return hex.EncodeToString(k[:]) }
 // Short returns the first 12 hexadecimal digits of the key, for logs.
 func (k TokenKey) Short() string { return hex.EncodeToString(k[:6]) }
 
-// NewTokenKey returns the hash of (principal, stream, id), see [TokenText].
+// NewTokenKey returns the hash of a readable text that names principal, stream and id.
 func NewTokenKey(principal, stream, id string) TokenKey {
-	return TokenKey(sha256.Sum256(appendTokenText(make([]byte, 0, 256), principal, stream, id)))
+	b := appendQuoted(append(make([]byte, 0, 256), "once token principal="...), principal)
+	b = appendQuoted(append(b, " stream="...), stream)
+	return TokenKey(sha256.Sum256(appendQuoted(append(b, " id="...), id)))
 }
 
 // NewNumberKey returns the key of a [Message.Number]. It includes the group, because a source
 // counts separately in each of its groups.
 func NewNumberKey(principal string, group GroupKey, number string) TokenKey {
 	return NewTokenKey(principal, group.Stream, group.Group+"\x1f"+number)
-}
-
-// TokenText returns the readable text whose hash is the token key.
-func TokenText(principal, stream, id string) string {
-	return string(appendTokenText(nil, principal, stream, id))
-}
-
-func appendTokenText(b []byte, principal, stream, id string) []byte {
-	b = appendQuoted(append(b, "once token principal="...), principal)
-	b = appendQuoted(append(b, " stream="...), stream)
-	return appendQuoted(append(b, " id="...), id)
 }
 
 // appendQuoted is [strconv.AppendQuote], which is slow, with a short cut for names of visible ASCII

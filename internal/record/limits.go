@@ -70,7 +70,7 @@ func (g *Group) MakeRoom(name string, l Limits, before time.Time, keep func(sour
 }
 
 // Succeed prepares g to be committed now as the successor of loaded: it sets the version, the times
-// since which sources are idle, and the expiry.
+// since which sources are idle, and the expiry after the retention, of which 0 is for ever.
 func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 	g.Version = loaded.Version + 1
 	if loaded.Version == 0 {
@@ -79,7 +79,7 @@ func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 	g.stamp(now)
 	g.Retention, g.Expires = retention, time.Time{}
 	if !g.HasEffects() && !g.HasHeld() {
-		g.Expires = g.ExpiryAt(now, retention)
+		g.Expires = g.ExpiryAt(now)
 	}
 }
 

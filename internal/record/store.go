@@ -52,8 +52,8 @@ type Store interface {
 	// others by their kept form, and marks effects of other entries as sent. Missing numbers are
 	// ignored, and so is a missing record; an entry that is kept already stays as it is. Clear
 	// changes neither the version nor other entries. If it leaves the record idle (see
-	// [Group.Idle]), it sets the record's Expires to c.Expires, unless Expires is set already. No
-	// number may be in two of the lists.
+	// [Group.Idle]), and Expires is not set, it sets it by [Group.Expire] from c.Expires. No number
+	// may be in two of the lists.
 	Clear(ctx context.Context, c Clear) error
 
 	// Held returns up to limit held messages of one source and epoch, in order, starting at a

@@ -37,9 +37,16 @@ type Stream struct {
 	Unordered bool
 	// Retention is how long a done token is kept. Defaults to [DefaultRetention].
 	Retention time.Duration
-	// GroupRetention is how long a group record outlives its last message, and in a partition how
-	// long a source does. Defaults to 30 days: 14 in a queue and 14 in its dead-letter queue.
+	// GroupRetention is how long a group record without state outlives its last message, and in a
+	// partition how long a source does. Defaults to 30 days: 14 in a queue and 14 in its dead-letter
+	// queue.
 	GroupRetention time.Duration
+	// StateRetention is how long a group record with state outlives its last message: at least
+	// GroupRetention, or 0 for ever. It counts for a state that an earlier handler left, too.
+	StateRetention time.Duration
+	// LogState reports whether a state belongs to the log of its group: then its record is kept as
+	// one without state. Nil means that none does.
+	LogState func(state []byte) bool
 	// Retry is the policy for messages that fail. Zero fields take those of [MessageRetry]. The
 	// engine does not use it: the function behind the queue does.
 	Retry RetryPolicy
@@ -116,12 +123,8 @@ const DefaultPoolRetention = 30 * 24 * time.Hour
 // queue and 14 in its dead-letter queue.
 const IssuedRetention = 30 * 24 * time.Hour
 
-// DefaultGroupRetention is how long a group record outlives its last message.
+// DefaultGroupRetention is how long a group record without state outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
-
-// forever is the retention of a record that is never forgotten: a hundred years. Stores keep
-// durations in whole seconds, so it is not the longest one that there is.
-const forever = 100 * 365 * 24 * time.Hour
 
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
@@ -201,14 +204,17 @@ func (s Stream) RetentionOf(m *Message) time.Duration {
 	return retention
 }
 
-// RecordRetention returns how long a group record outlives its last message. The record of a
-// partition is kept for ever: a pool counts the entries of its logs, and if a log began again, the
-// entries that were not dealt yet would have no reader.
-func (s Stream) RecordRetention() time.Duration {
-	if s.Partitions > 0 {
-		return forever
+// RecordRetention returns how long a group record with that state outlives its last message; 0 is
+// for ever. The record of a partition is kept for ever: a pool counts the entries of its logs, and
+// if a log began again, the entries that were not dealt yet would have no reader.
+func (s *Stream) RecordRetention(state []byte) time.Duration {
+	switch {
+	case s.Partitions > 0:
+		return 0
+	case len(state) == 0, s.LogState != nil && s.LogState(state):
+		return s.GroupRetention
 	}
-	return s.GroupRetention
+	return s.StateRetention
 }
 
 // Streams are configured streams by name, with their defaults filled in.
@@ -230,7 +236,11 @@ func NewStreams(streams []Stream) (Streams, error) {
 		if s.Batch != nil && (s.Stateless || s.Partitions > 0 || s.BatchSize < 0) {
 			return nil, fmt.Errorf("stream %q: a batch handler needs a stream with state, without partitions, and a batch of at least 1", s.Name)
 		}
-		byName[s.Name] = s.withDefaults()
+		s = s.withDefaults()
+		if s.StateRetention != 0 && s.StateRetention < s.GroupRetention {
+			return nil, fmt.Errorf("stream %q: state is kept for %s, and must be for at least %s, as the record of a group without state", s.Name, s.StateRetention, s.GroupRetention)
+		}
+		byName[s.Name] = s
 	}
 	return byName, nil
 }
@@ -255,7 +265,7 @@ func (s Streams) Limit(large bool) {
 	}
 }
 
-// GroupRetention returns how long a group record of a stream outlives its last message. A stream
+// GroupRetention returns how long a group record without state outlives its last message. A stream
 // that is no longer configured has the default.
 func (s Streams) GroupRetention(name string) time.Duration {
 	if known, ok := s[name]; ok {

@@ -112,29 +112,12 @@ func (g *Group) DropTimer(name string) {
 
 // KeptForTimers returns the earliest expiry that the timers of the record allow; zero if there are
 // none. Their messages may be redelivered and redriven for a retention after they are due.
-func (g *Group) KeptForTimers(retention time.Duration) time.Time {
+func (g *Group) KeptForTimers() time.Time {
 	var last time.Time
 	for _, t := range g.Timers {
-		if t.Due.After(last) {
-			last = t.Due
-		}
+		last = latest(last, t.Due.Add(g.Retention))
 	}
-	if last.IsZero() {
-		return last
-	}
-	return last.Add(retention)
-}
-
-// Expire sets the expiry of a record that has become idle, unless at is zero. It is not before its
-// timers allow it: the caller that chose at may have seen fewer timers.
-func (g *Group) Expire(at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	if until := g.KeptForTimers(g.Retention); until.After(at) {
-		at = until
-	}
-	g.Expires = at
+	return last
 }
 
 // The reasons why a handler can have no timers.

@@ -71,8 +71,9 @@
 // times, each after its parents unless a gap policy ended the wait. No timer takes effect before it
 // is due, more than once, or after a commit that cancelled or replaced it; after each commit the
 // record of a group has the timers that are set, and does not expire before they are due. No
-// delayed effect is sent before it is due. A reader of a log gets the
-// committed entries in order, each once; it misses one only if it has expired, and then is told so.
+// delayed effect is sent before it is due. A reader of a log gets the committed entries in order,
+// each once; it misses one only if it has expired, and then is told so. A state that is kept for
+// ever has the change of every applied message, also when all that can expire has expired.
 //
 // After a restore, messages that were applied since the copy may be applied again, by attempts of
 // their own with effects of their own: a restore costs that. Receivers remember everything. None

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -326,12 +327,33 @@ func (w *world) swept(s *state) error {
 		if !g.Idle() {
 			return fmt.Errorf("left over after a sweep: group %s", showGroup(g))
 		}
-		if g.Expires.IsZero() {
+		if g.Expires.IsZero() && !w.scenario.Stream.Lasts && !w.scenario.Stream.Pool {
 			return fmt.Errorf("kept for ever: group %s", showGroup(g))
 		}
 	}
+	if err := w.remembers(s.past.applied, s.view); err != nil {
+		return err
+	}
 	if len(s.blobs.staged) > 0 && w.scenario.Tick > 0 {
 		return fmt.Errorf("staged for ever: %d objects", len(s.blobs.staged))
+	}
+	return nil
+}
+
+// remembers returns an error if a state that is kept for ever lacks the change of a message that
+// was applied.
+func (w *world) remembers(applied []string, v view) error {
+	if !w.scenario.Stream.Lasts {
+		return nil
+	}
+	groups, _, err := v.store.at(v.now).Load(context.Background(), w.scenario.groups(), nil)
+	if err != nil {
+		return err
+	}
+	for _, mark := range applied {
+		if !slices.ContainsFunc(groups, func(g record.Group) bool { return slices.Contains(lines(g.State), mark) }) {
+			return fmt.Errorf("the state of a group is lost: %q is in none", mark)
+		}
 	}
 	return nil
 }

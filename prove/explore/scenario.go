@@ -127,12 +127,15 @@ type Stream struct {
 	Reply  bool     `yaml:"reply"`
 	// Asks is the largest number of messages in one call of a batch handler, which takes the place
 	// of the handler. It answers all messages of a call, or the first ones, or the call fails.
-	Asks           int              `yaml:"asks"`
-	Blob           bool             `yaml:"blob"`
-	Retention      Duration         `yaml:"retention"`
-	GroupRetention Duration         `yaml:"group-retention"`
-	Gap            record.GapPolicy `yaml:"gap"`
-	After          Duration         `yaml:"after"`
+	Asks           int      `yaml:"asks"`
+	Blob           bool     `yaml:"blob"`
+	Retention      Duration `yaml:"retention"`
+	GroupRetention Duration `yaml:"group-retention"`
+	// Lasts says that the states of groups are kept for ever. Otherwise they are kept as long as the
+	// group is remembered, so that the expiry of a record is explored with its state.
+	Lasts bool             `yaml:"lasts"`
+	Gap   record.GapPolicy `yaml:"gap"`
+	After Duration         `yaml:"after"`
 	// Distance limits how far ahead a message may be held. Defaults to the default of streams.
 	Distance uint64 `yaml:"distance"`
 	// Sequenced says that deliveries to the destinations are numbered without gaps.

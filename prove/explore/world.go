@@ -86,6 +86,9 @@ func (w *world) streams(a *host) []record.Stream {
 		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
 		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
 	}
+	if !s.Lasts {
+		out.StateRetention = max(cmp.Or(out.GroupRetention, record.DefaultGroupRetention), w.logRetention())
+	}
 	if s.Asks > 0 {
 		out.Handler, out.BatchSize = nil, s.Asks
 		out.Batch = func(_ context.Context, b *record.Batch) error { return w.handleBatch(a, b) }
@@ -96,10 +99,16 @@ func (w *world) streams(a *host) []record.Stream {
 	if s.Events {
 		out.Events = w.scenario.destinations()
 	}
-	if s.Log {
-		out.LogRetention = cmp.Or(time.Duration(s.Retain), record.DefaultLogRetention)
-	}
+	out.LogRetention = w.logRetention()
 	return []record.Stream{out}
+}
+
+// logRetention returns how long entries of logs can be read, or 0 if there are no logs.
+func (w *world) logRetention() time.Duration {
+	if !w.scenario.Stream.Log {
+		return 0
+	}
+	return cmp.Or(time.Duration(w.scenario.Stream.Retain), record.DefaultLogRetention)
 }
 
 // handle is the handler of every scenario. All its results contain the names of the message and of
@@ -250,7 +259,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(pastPart{applied: applied, told: past.told, log: append(slices.Clip(past.log), w.appended(c)...), reader: past.reader}), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.numbered(before[0], c.Next, held, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now), w.timed(applied, is[len(was):], &c.Next, v.now))}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.remembers(applied, v), w.wrongly(applied, past.told), w.numbered(before[0], c.Next, held, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now), w.timed(applied, is[len(was):], &c.Next, v.now))}
 }
 
 // commitAll applies commits of several groups. Its answer has their results.

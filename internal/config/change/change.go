@@ -182,6 +182,7 @@ func (c *comparison) stream(name string) {
 		}, c.held(name), c.pending(name), c.queued(), c.dead())
 	}
 	c.retention(name, was, is)
+	c.state(name, was.State.Retain, is.State.Retain)
 	c.gap(name, was, is)
 	c.log(name, was, is)
 	c.handler(name)
@@ -231,6 +232,20 @@ func (c *comparison) retention(name string, was, is config.Stream) {
 		x.Do = "redrive or drop old dead letters before, and let copies in other queues expire"
 		c.add(x, c.dead())
 	}
+}
+
+func (c *comparison) state(name string, was, is config.Duration) {
+	if is == 0 || was > 0 && is >= was {
+		return
+	}
+	before := "for ever"
+	if was > 0 {
+		before = was.String()
+	}
+	c.add(Change{
+		Subject: "stream " + name, Change: fmt.Sprintf("state.retain %s -> %s", before, is),
+		Effect: "the states of groups whose last message comes from now on are deleted earlier", Do: "look that no group is idle for so long and still needed",
+	})
 }
 
 func (c *comparison) gap(name string, was, is config.Stream) {

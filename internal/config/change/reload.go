@@ -16,7 +16,7 @@ import (
 func reloadable() []string {
 	return []string{
 		"destinations/*", "handlers/*/*", "schedules/*",
-		"streams/*/destinations", "streams/*/direct", "streams/*/gap", "streams/*/held", "streams/*/limits", "streams/*/log/retain", "streams/*/retention", "streams/*/retry",
+		"streams/*/destinations", "streams/*/direct", "streams/*/gap", "streams/*/held", "streams/*/limits", "streams/*/log/retain", "streams/*/retention", "streams/*/retry", "streams/*/state",
 		"server/auth/*", "server/admin/key", "server/cors", "server/hosts", "server/rate", "server/tls/*",
 	}
 }

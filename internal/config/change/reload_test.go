@@ -60,6 +60,7 @@ func TestReloadNamesWhatChangesAndWhatNeedsARestart(t *testing.T) {
 		{"retain: 7d", "retain: 8d", "streams.chat.log.retain", ""},
 		{"after: 30s", "after: 40s", "streams.chat.gap.after", ""},
 		{"retention: 20d", "retention: 30d", "streams.orders.retention", ""},
+		{"next: {}", "next: {state: {retain: 90d}}", "streams.next.state.retain", ""},
 		{"for: 1h", "for: 2h", "streams.orders.retry.for", ""},
 		{"name: eu", "name: us", "name", "name"},
 		{"stream: next}}", "stream: orders}}", "ingress.s3.stream", "ingress.s3.stream"},

@@ -64,7 +64,8 @@ type sight struct {
 	sent    item     // by number
 	held    bool
 	expires bool
-	until   time.Time // see attrUntil
+	lasts   bool      // it is kept for ever
+	until   time.Time // see [record.Group.NeededUntil]; of what the clear leaves
 }
 
 // guess returns the usual content: exactly the entries to clear, with none marked as sent before.
@@ -129,16 +130,18 @@ func names(numbers []uint64) []string {
 func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	hollow(it)
 	found, err := decodeGroup(c.Group, it, s.nowMillis())
-	if err != nil || found.Version == 0 || found.Incarnation != c.Incarnation {
+	if err != nil || found.Incarnation != c.Incarnation {
 		return nil, err
 	}
-	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil, until: found.KeptForTimers(found.Retention)}
+	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil, lasts: found.Retention == 0}
 	for _, p := range found.Pending {
 		g.pending = append(g.pending, p.Number)
 		if p.Kept() {
 			g.kept = append(g.kept, p.Number)
 		}
 	}
+	found.Pending = slices.DeleteFunc(found.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	g.until = found.NeededUntil()
 	return g, nil
 }
 
@@ -148,7 +151,10 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 	x = newExpression()
 	x.equal(number(c.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	busy := false
+	busy, until := false, c.Expires
+	if g.until.After(until) { // a timer was set, or an entry kept, since the publisher read the group
+		until = g.until
+	}
 	for _, n := range g.pending {
 		switch done := slices.IndexFunc(c.Done, func(p record.Pending) bool { return p.Number == n }); {
 		case slices.Contains(c.Numbers, n):
@@ -159,6 +165,9 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 		case done >= 0:
 			gone = append(gone, n)
 			keep(x, c.Group, &c.Done[done], g.sent[numberName(n)])
+			if c.Done[done].DoneUntil.After(until) {
+				until = c.Done[done].DoneUntil
+			}
 		default:
 			busy = true
 			if err := markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
@@ -166,12 +175,8 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 			}
 		}
 	}
-	if !busy && !g.held && !g.expires && !c.Expires.IsZero() {
-		at := c.Expires
-		if g.until.After(at) { // a timer was set since the publisher read the group
-			at = g.until
-		}
-		expire(x, at, g.pending)
+	if !busy && !g.held && !g.expires && !g.lasts && !c.Expires.IsZero() {
+		expire(x, until, g.pending)
 	}
 	if len(x.sets)+len(x.removes) == 0 {
 		return nil, nil, nil
@@ -195,8 +200,8 @@ func keep(x *expression, key record.GroupKey, p *record.Pending, seen types.Attr
 }
 
 // expire sets the expiry of an idle record, on the condition that it has the assumed entries,
-// nothing held, and no timer that needs it for longer. The clear leaves none of the entries but
-// kept ones.
+// nothing held, no timer that needs it for longer, and is not kept for ever. The clear leaves none
+// of the entries but kept ones.
 func expire(x *expression, at time.Time, assumed []uint64) {
 	x.size(len(assumed), attrPending)
 	for _, n := range assumed {
@@ -204,6 +209,7 @@ func expire(x *expression, at time.Time, assumed []uint64) {
 	}
 	x.missing(attrHeld)
 	x.missing(attrExpires)
+	x.exists(attrRetention)
 	x.notAfter(at, attrUntil)
 	x.set(instant(at), attrExpires)
 	x.set(ttl(at), attrTTL)

@@ -83,7 +83,7 @@ func (w *world) group(t *testing.T) record.Group {
 func following(loaded record.Group, attempt string, numbers ...uint64) record.Commit {
 	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: attempt}
 	c.Next.Version++
-	c.Next.Incarnation = 1000
+	c.Next.Incarnation, c.Next.Retention = 1000, time.Hour
 	c.Next.Pending = slices.Clone(loaded.Pending)
 	for _, n := range numbers {
 		c.Next.Pending = append(c.Next.Pending, record.Pending{Number: n, Attempt: attempt})
@@ -246,7 +246,14 @@ func TestAClearOfAllThatIsPendingIsOneRequest(t *testing.T) {
 	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"UpdateItem"}; !slices.Equal(w.net.requests, want) {
+	lasting := following(w.group(t), "second", 3, 4)
+	lasting.Next.Retention, lasting.Next.Expires = 0, time.Time{}
+	w.commit(t, lasting)
+	// the publisher knows from its view that the record is kept for ever
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{3, 4}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"UpdateItem", "UpdateItem"}; !slices.Equal(w.net.requests, want) {
 		t.Errorf("requests %v, want %v", w.net.requests, want)
 	}
 }

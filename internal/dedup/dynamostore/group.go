@@ -39,7 +39,7 @@ func encodeGroup(g *record.Group, attempt string) item {
 	if len(g.Timers) > 0 {
 		it[attrFormat] = number(formatTimer)
 		it[attrTimers] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Timers, encoding.WriteTimer) })
-		put(it, attrUntil, instant(g.KeptForTimers(g.Retention)))
+		put(it, attrUntil, instant(g.KeptForTimers()))
 	}
 	if g.Log.Last > 0 {
 		it[attrLog] = encoded(func(e *encoding.Encoder) { encoding.WriteLog(e, &g.Log) })

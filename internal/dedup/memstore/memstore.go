@@ -224,7 +224,7 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 		}
 	}
 	if g.Idle() && g.Expires.IsZero() {
-		g.Expire(c.Expires)
+		_ = g.Expire(c.Expires)
 	}
 	s.groups[c.Group] = g
 	return nil

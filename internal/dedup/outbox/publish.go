@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,11 +64,11 @@ func (p *Publisher) Publish(ctx context.Context, groups []record.GroupKey) []err
 
 // A publication is one group that is being published.
 type publication struct {
-	group record.Group
-	until time.Time // the latest DoneUntil of the whole record
-	list  []*Shipment
-	clear record.Clear
-	sent  map[uint64][]record.Sent // sent by this call, by entry number
+	group   record.Group
+	entries []record.Pending // those of the group that are to be settled
+	list    []*Shipment
+	clear   record.Clear
+	sent    map[uint64][]record.Sent // sent by this call, by entry number
 	// The number of an entry whose blob failed, or 0. The effects of this and later entries are not
 	// published.
 	stop uint64
@@ -77,7 +76,7 @@ type publication struct {
 }
 
 func newPublication(g record.Group) *publication {
-	return &publication{group: g, until: g.ExpiryAt(time.Time{}, 0)}
+	return &publication{group: g, entries: g.Pending}
 }
 
 func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) []error {
@@ -115,8 +114,8 @@ func (p *Publisher) PublishViews(ctx context.Context, groups []record.Group) []e
 // prepare lists the shipments of a group, in number order, and publishes blobs on the way. After a
 // blob that fails, nothing more of the group is sent.
 func (p *Publisher) prepare(ctx context.Context, pub *publication) {
-	for at := range pub.group.Pending {
-		entry := &pub.group.Pending[at]
+	for at := range pub.entries {
+		entry := &pub.entries[at]
 		for i := range entry.Effects {
 			if err := p.publishBlob(ctx, entry.Effects[i].Blob); err != nil {
 				pub.stop, pub.err = entry.Number, fmt.Errorf("publish blob: %w", err)
@@ -170,8 +169,7 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 // tokens, which have to be marked done first.
 func (p *Publisher) published(pub *publication) []record.Token {
 	now, g := p.cfg.Now(), &pub.group
-	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(g.Key.Stream))
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: latest(latest(now.Add(retention), pub.until), g.KeptForTimers(retention))}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: g.ExpiryAt(now)}
 	for _, s := range pub.list {
 		if s.Err != nil {
 			// of many effects behind a failed one, one error is enough
@@ -184,16 +182,15 @@ func (p *Publisher) published(pub *publication) []record.Token {
 	}
 	pub.sent = maps.Clone(c.Sent)
 	var done []record.Token
-	for i := range g.Pending {
-		entry := &g.Pending[i]
+	for i := range pub.entries {
+		entry := &pub.entries[i]
 		stopped := pub.stop != 0 && entry.Number >= pub.stop && len(entry.Effects) > 0
 		if stopped || entry.Unsent(c.Sent[entry.Number]) || entry.Kept() {
 			continue
 		}
 		delete(c.Sent, entry.Number)
 		if len(entry.Effects) > 0 && p.cfg.Streams[g.Key.Stream].Keeps(g.Key, entry) {
-			kept := entry.Keep(now)
-			c.Done, c.Expires = append(c.Done, kept), latest(c.Expires, kept.DoneUntil)
+			c.Done = append(c.Done, entry.Keep(now))
 			continue
 		}
 		c.Numbers = append(c.Numbers, entry.Number)
@@ -203,13 +200,6 @@ func (p *Publisher) published(pub *publication) []record.Token {
 	}
 	pub.clear = c
 	return done
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 func (p *Publisher) clear(ctx context.Context, pub *publication) error {

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,7 +19,7 @@ func (p *Publisher) ClearLeftovers(ctx context.Context, key record.GroupKey) err
 	g := groups[0]
 	if left := g.Leftovers(); len(left) > 0 || g.MissingExpiry() {
 		pub := newPublication(g)
-		pub.group.Pending = left
+		pub.entries = left
 		return p.finish(ctx, []*publication{pub})[0]
 	}
 	return nil
@@ -40,8 +39,7 @@ func (p *Publisher) Release(ctx context.Context, key record.GroupKey) error {
 	if err := p.MarkLeftovers(ctx, key, kept, now); err != nil {
 		return err
 	}
-	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(key.Stream))
-	c := record.Clear{Group: key, Incarnation: g.Incarnation, Expires: g.ExpiryAt(now, retention)}
+	c := record.Clear{Group: key, Incarnation: g.Incarnation, Expires: g.ExpiryAt(now)}
 	for _, entry := range kept {
 		c.Numbers = append(c.Numbers, entry.Number)
 	}

@@ -18,7 +18,7 @@ func TestAClearThatChangesNothingWritesNothing(t *testing.T) {
 	}
 	defer db.Close()
 	s, key := New(db, Options{}), record.GroupKey{Stream: "orders", Group: "a"}
-	next := record.Group{Key: key, Incarnation: 1, Version: 1, Pending: []record.Pending{{Number: 1}}}
+	next := record.Group{Key: key, Incarnation: 1, Version: 1, Retention: time.Hour, Pending: []record.Pending{{Number: 1}}}
 	if err := s.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: key}, Next: next}); err != nil {
 		t.Fatal(err)
 	}

@@ -334,7 +334,7 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	at := s.place(groupKey(c.Group))
 	defer s.groups.lock(at).Unlock()
 	g, err := s.groupNow(c.Group, at.key)
-	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
+	if err != nil || g.Incarnation != c.Incarnation || !settle(&g, c) {
 		return err
 	}
 	batch := s.db.NewBatch()

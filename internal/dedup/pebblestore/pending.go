@@ -62,9 +62,5 @@ func settle(g *record.Group, c *record.Clear) bool {
 			}
 		}
 	}
-	if g.Idle() && g.Expires.IsZero() && !c.Expires.IsZero() {
-		g.Expire(c.Expires)
-		changed = true
-	}
-	return changed
+	return g.Idle() && g.Expires.IsZero() && g.Expire(c.Expires) || changed
 }

@@ -15,6 +15,8 @@ func clearCases() []testCase {
 		{name: "a clear sets no expiry while messages are held", run: testClearHeld},
 		{name: "a clear sets no expiry before the retention after the last timer", run: testClearTimers},
 		{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
+		{name: "a clear sets no expiry before the entries that are kept, of this clear and of others", run: testClearLatest},
+		{name: "a clear sets no expiry of a record that is kept for ever", run: testClearLasts},
 		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
 		{name: "a mark of a number that is not there marks nothing, nor what comes under that number", run: testClearSentMissing},
 		{name: "an expired record is not cleared", run: testClearExpired},
@@ -125,6 +127,64 @@ func testClearIdle(t *testing.T, s *suite) {
 		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: expires})
 		same(t, "record", s.group(t, groupA()), want)
 	}
+}
+
+func testClearLatest(t *testing.T, s *suite) {
+	late := s.clock.In(5 * time.Hour)
+	clears := func(g record.Group) map[string]record.Clear {
+		done, of := kept(g.Pending[0], late), record.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: s.clock.In(time.Hour)}
+		alone, all, other := of, of, of
+		alone.Done, alone.Numbers = []record.Pending{done}, []uint64{2}
+		all.Done = []record.Pending{done, kept(g.Pending[1], s.clock.In(time.Minute))}
+		other.Numbers = []uint64{2} // the entry 1 is kept already, in which this clear takes no part
+		return map[string]record.Clear{"one kept and one removed": alone, "both kept": all, "another one kept before": other}
+	}
+	for name := range clears(record.Group{Pending: pending(1, 2)}) {
+		key := record.GroupKey{Stream: groupA().Stream, Group: name}
+		g := s.commit(t, s.group(t, key), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+		c := clears(g)[name]
+		if len(c.Done) == 0 {
+			s.clear(t, record.Clear{Group: key, Incarnation: 1000, Done: []record.Pending{kept(g.Pending[0], late)}})
+		}
+		s.clear(t, c)
+		if at := s.group(t, key).Expires; !at.Equal(late) {
+			t.Errorf("%s: the record expires %s, want %s as its entry", name, at, late)
+		}
+	}
+	// an entry that the clear removes, and one that it would keep but is kept already, count for nothing
+	g := s.commit(t, s.group(t, groupB()), func(c *record.Commit) {
+		c.Next.Pending = []record.Pending{kept(pending(1)[0], late), kept(pending(2)[0], s.clock.In(time.Minute))}
+	})
+	want := s.clock.In(time.Hour)
+	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Numbers: []uint64{1}, Done: []record.Pending{kept(g.Pending[1], late)}, Expires: want})
+	if at := s.group(t, groupB()).Expires; !at.Equal(want) {
+		t.Errorf("the record expires %s, want %s as the clear says", at, want)
+	}
+}
+
+func testClearLasts(t *testing.T, s *suite) {
+	lasts := func(c *record.Commit) { c.Next.Pending, c.Next.Retention = pending(1), 0 }
+	g := s.commit(t, s.group(t, groupA()), lasts)
+	// a publisher may have seen the record when it had no state
+	c := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
+	g.Pending = nil
+	for range 2 {
+		s.clear(t, c)
+		same(t, "record", s.group(t, groupA()), g)
+	}
+	kept := s.commit(t, s.group(t, groupB()), lasts)
+	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Done: []record.Pending{kept.Pending[0].Keep(s.clock.Now())}, Expires: c.Expires})
+	s.clock.Advance(24 * 365 * time.Hour)
+	if at := s.group(t, groupB()); at.Version == 0 || !at.Expires.IsZero() {
+		t.Errorf("record %v after a year", at)
+	}
+	same(t, "record after a year", s.group(t, groupA()), g)
+
+	// a record whose state is deleted has an expiry again
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.Pending, c.Next.Retention = pending(2), time.Hour })
+	g.Pending, g.Expires = nil, s.clock.In(time.Hour)
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: g.Expires})
+	same(t, "record without state", s.group(t, groupA()), g)
 }
 
 func testClearSent(t *testing.T, s *suite) {

@@ -155,7 +155,7 @@ func (m *machine) commit(rt *rapid.T) {
 	}
 	c.Next.State = rapid.SliceOfN(rapid.Byte(), 0, 10).Draw(rt, "state")
 	c.Next.Expires = m.expires(rt)
-	c.Next.Retention, c.Next.Timers = time.Minute, m.timers(rt)
+	c.Next.Retention, c.Next.Timers = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "retention"), m.timers(rt)
 	c.Next.Pending = slices.DeleteFunc(slices.Clone(c.Next.Pending), func(record.Pending) bool { return rapid.IntRange(0, 3).Draw(rt, "drop") == 0 })
 	for range rapid.IntRange(0, 2).Draw(rt, "entries") {
 		m.last++

@@ -160,7 +160,7 @@ func following(loaded record.Group, change func(c *record.Commit)) record.Commit
 	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: rand.Text()}
 	c.Next.Version++
 	if c.Loaded.Version == 0 {
-		c.Next.Incarnation = 1000
+		c.Next.Incarnation, c.Next.Retention = 1000, time.Hour
 	}
 	if change != nil {
 		change(&c)

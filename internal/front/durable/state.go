@@ -45,6 +45,13 @@ func parseState(text []byte, log record.Log) (st state, exists bool, err error) 
 	return st, true, nil
 }
 
+// OwnsState reports whether a group's state is that of a stream of the protocol, and not one that a
+// handler has left.
+func OwnsState(text []byte) bool {
+	var st state
+	return json.Unmarshal(text, &st) == nil && st.Type != "" && !st.Used.IsZero()
+}
+
 func (st *state) encode() []byte {
 	text, _ := json.Marshal(st) // strings, numbers and times
 	return text

@@ -88,3 +88,16 @@ func TestAnOrdinaryLogIsADurableStreamOfValues(t *testing.T) {
 	r.call(t, call{method: "POST", path: "chat/g", headers: jsonValues, body: "2", status: 405})
 	r.call(t, call{method: "GET", path: "plain/g", status: 404})
 }
+
+// The state of such a stream belongs to its log, and nobody could delete it when the log is gone.
+func TestADurableStreamIsForgottenAsALogIs(t *testing.T) {
+	t.Parallel()
+	r := (&place{t: t, dir: t.TempDir(), config: endable}).start()
+	defer r.stop()
+	r.call(t, call{method: "PUT", path: "room/g", headers: jsonValues, body: "[1]", status: 201})
+	r.call(t, call{method: "POST", path: "room/g", headers: first, body: "[2]", status: 200})
+	r.send(t, client.Message{Stream: "room", Key: "k", Group: "g", ContentType: "application/json", Body: []byte("3")})
+	if g, err := r.Group(t.Context(), "room", "g"); err != nil || g.Expires == nil {
+		t.Errorf("group %+v expires never, %v", g, err)
+	}
+}

@@ -46,7 +46,7 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, LogState: streams.OwnsState, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err

@@ -160,9 +160,10 @@ func TestASweepVisitsGroupsWithWorkAndGroupsWithoutAnExpiry(t *testing.T) {
 	s, _ := openOffline(t, Process)
 	later := time.Now().Add(time.Hour)
 	for name, g := range map[string]record.Group{
-		"idle":           {Version: 1, Expires: later},
+		"idle":           {Version: 1, Retention: time.Hour, Expires: later},
+		"with a state":   {Version: 1, State: []byte("kept for ever")},
 		"pending":        {Version: 1, Last: 1, Pending: []record.Pending{{Number: 1, Identity: "1"}}},
-		"without expiry": {Version: 1},
+		"without expiry": {Version: 1, Retention: time.Hour},
 	} {
 		g.Key, g.Incarnation = record.GroupKey{Stream: "orders", Group: name}, 1
 		if err := s.store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: g.Key}, Next: g, Attempt: "a"}); err != nil {

@@ -118,7 +118,7 @@ func unfinishedGroups(t *testing.T, s *System, n int) []record.GroupKey {
 	keys := make([]record.GroupKey, n)
 	for i := range keys {
 		keys[i] = record.GroupKey{Stream: "steps", Group: fmt.Sprint(i)}
-		c := record.Commit{Loaded: record.Group{Key: keys[i]}, Next: record.Group{Key: keys[i], Incarnation: 1, Version: 1}, Attempt: "a"}
+		c := record.Commit{Loaded: record.Group{Key: keys[i]}, Next: record.Group{Key: keys[i], Incarnation: 1, Version: 1, Retention: time.Hour}, Attempt: "a"}
 		if err := s.store.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}

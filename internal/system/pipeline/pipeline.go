@@ -62,6 +62,8 @@ type Config struct {
 	Partitions int
 	// Forward replaces the built-in handler of a stream with logs. It may be nil.
 	Forward func(record.Handler) record.Handler
+	// LogState is [record.Stream.LogState] of such a stream. It may be nil.
+	LogState func(state []byte) bool
 	// Appended is [dedup.Config]'s. It may be nil.
 	Appended func(record.GroupKey)
 	// Before is the pipeline that this one replaces, in the same process. This one keeps its
@@ -118,7 +120,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	for i := range streams {
 		if s := &streams[i]; Forwards(*s) && cfg.Forward != nil {
-			s.Handler, s.Stateless = cfg.Forward(s.Handler), false
+			s.Handler, s.Stateless, s.LogState = cfg.Forward(s.Handler), false, cfg.LogState
 		}
 		if streams[i].Batch == nil { // the others are opened later
 			streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))

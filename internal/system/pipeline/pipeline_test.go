@@ -223,38 +223,56 @@ func TestARetryPolicyThatIsSetInPartIsCompletedByTheConfigurationAndTheDefaults(
 
 // The process function is a program of its own with handlers; the publish function that comes with
 // once knows only the configuration.
-func TestTheGroupRetentionOfTheCodeIsThatOfThePublisherToo(t *testing.T) {
+func TestTheRetentionsOfTheCodeAreThoseOfThePublisherToo(t *testing.T) {
 	const year = 365 * 24 * time.Hour
-	w := newWorld(t)
-	store := memstore.New(w.clock)
-	cfg := Config{
-		Config: parsed(t, "streams:\n  orders: {destinations: [ledger]}\ndestinations:\n  ledger: {file: l.jsonl}\n"), Store: store, Ports: w.ports(),
-		Open: opener(&ledger{}), Trusted: []string{wire.Sender}, Now: w.clock,
-	}
-	stock, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Declared = []system.Stream{{Stream: record.Stream{Name: "orders", GroupRetention: year, Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
-		a.State = []byte("balance")
-		a.Send(record.Effect{To: []string{"ledger"}, Body: m.Body})
-		return nil
-	}}}}
-	mine, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := mine.Engine.Process(t.Context(), []record.Message{message("orders", "g", "1")})[0]; o.Kind != record.Processed {
-		t.Fatalf("the message is %s: %v", o.Kind, o.Err)
-	}
-	key := record.GroupKey{Stream: "orders", Group: "g"}
-	w.now = w.now.Add(time.Hour)
-	if errs := stock.Engine.Publish(t.Context(), []record.GroupKey{key}); errs[0] != nil {
-		t.Fatal(errs[0])
-	}
-	groups, _, err := store.Load(t.Context(), []record.GroupKey{key}, nil)
-	if err != nil || len(groups[0].Pending) > 0 || !groups[0].Expires.Equal(w.now.Add(year)) {
-		t.Errorf("%d pending, forgotten after %s, %v", len(groups[0].Pending), groups[0].Expires.Sub(w.now), err)
+	for name, c := range map[string]struct {
+		code  record.Stream
+		state string
+		want  time.Duration // 0 for ever
+	}{
+		"a group without state":       {record.Stream{GroupRetention: year}, "", year},
+		"a state for a year":          {record.Stream{StateRetention: year}, "balance", year},
+		"a state":                     {record.Stream{}, "balance", 0},
+		"a group whose state is kept": {record.Stream{GroupRetention: year}, "balance", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			store := memstore.New(w.clock)
+			cfg := Config{
+				Config: parsed(t, "streams:\n  orders: {destinations: [ledger]}\ndestinations:\n  ledger: {file: l.jsonl}\n"), Store: store, Ports: w.ports(),
+				Open: opener(&ledger{}), Trusted: []string{wire.Sender}, Now: w.clock,
+			}
+			stock, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.code.Name, c.code.Handler = "orders", func(_ context.Context, a *record.Attempt, m record.Message) error {
+				a.State = []byte(c.state)
+				a.Send(record.Effect{To: []string{"ledger"}, Body: m.Body})
+				return nil
+			}
+			cfg.Declared = []system.Stream{{Stream: c.code}}
+			mine, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := mine.Engine.Process(t.Context(), []record.Message{message("orders", "g", "1")})[0]; o.Kind != record.Processed {
+				t.Fatalf("the message is %s: %v", o.Kind, o.Err)
+			}
+			key := record.GroupKey{Stream: "orders", Group: "g"}
+			w.now = w.now.Add(time.Hour)
+			if errs := stock.Engine.Publish(t.Context(), []record.GroupKey{key}); errs[0] != nil {
+				t.Fatal(errs[0])
+			}
+			var want time.Time
+			if c.want > 0 {
+				want = w.now.Add(c.want)
+			}
+			groups, _, err := store.Load(t.Context(), []record.GroupKey{key}, nil)
+			if err != nil || len(groups[0].Pending) > 0 || !groups[0].Expires.Equal(want) {
+				t.Errorf("%d pending, forgotten at %s, want %s, %v", len(groups[0].Pending), groups[0].Expires, want, err)
+			}
+		})
 	}
 }
 

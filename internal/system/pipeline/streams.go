@@ -117,6 +117,7 @@ func overlay(s, d system.Stream) system.Stream {
 	if d.GroupRetention != 0 {
 		s.GroupRetention = d.GroupRetention
 	}
+	s.StateRetention = cmp.Or(d.StateRetention, s.StateRetention)
 	s.Retry = d.Retry.Or(s.Retry.Or(record.MessageRetry()))
 	s.LogRetention = cmp.Or(d.LogRetention, s.LogRetention)
 	if d.Gap != (record.Gap{}) {
