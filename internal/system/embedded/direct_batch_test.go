@@ -112,33 +112,35 @@ func TestDirectAndQueuedBatchesKeepTheOrderOfTheirGroups(t *testing.T) {
 // Of three messages of a group the second one fails at first.
 func TestTheRestOfABatchIsQueuedInItsOrder(t *testing.T) {
 	t.Parallel()
-	var failed atomic.Bool
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger], retry: {first: 50ms}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
-	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
-		if m.ID == "a2" && failed.CompareAndSwap(false, true) {
-			return errors.New("not yet")
+	synctest.Test(t, func(t *testing.T) {
+		var failed atomic.Bool
+		p := &place{t: t, dir: t.TempDir(), net: &memnet.Network{}, config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+		r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+			if m.ID == "a2" && failed.CompareAndSwap(false, true) {
+				return errors.New("not yet")
+			}
+			a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(fmt.Sprint(m.ID, " try ", m.Try))})
+			return nil
+		}}})
+		defer r.stop()
+		var batch []client.Message
+		for _, key := range []string{"a1", "b1", "a2", "a3", "b2"} {
+			batch = append(batch, client.Message{Stream: "orders", Key: key, Group: key[:1]})
 		}
-		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(fmt.Sprint(m.ID, " try ", m.Try))})
-		return nil
-	}}})
-	defer r.stop()
-	var batch []client.Message
-	for _, key := range []string{"a1", "b1", "a2", "a3", "b2"} {
-		batch = append(batch, client.Message{Stream: "orders", Key: key, Group: key[:1]})
-	}
-	r.sendBatch(t, batch)
-	if n, queued := len(p.lines()), r.queued(t); n+queued != 5 || queued < 2 && n < 5 {
-		t.Errorf("%d lines and %d messages queued when the results are there", n, queued)
-	}
-	r.sendBatch(t, []client.Message{{Stream: "orders", Key: "a4", Group: "a"}})
-	r.idle(t)
-	got := map[string][]string{}
-	for _, l := range p.lines() {
-		got[l.Group] = append(got[l.Group], fmt.Sprint(l.Body))
-	}
-	if a, b := strings.Join(got["a"], ", "), strings.Join(got["b"], ", "); a != "a1 try 1, a2 try 2, a3 try 1, a4 try 1" || b != "b1 try 1, b2 try 1" {
-		t.Errorf("group a: %s; group b: %s", a, b)
-	}
+		r.sendBatch(t, batch)
+		if n, queued := len(p.lines()), r.queued(t); n != 3 || queued != 2 { // the retry has a pause
+			t.Errorf("%d lines and %d messages queued when the results are there", n, queued)
+		}
+		r.sendBatch(t, []client.Message{{Stream: "orders", Key: "a4", Group: "a"}})
+		r.idle(t)
+		got := map[string][]string{}
+		for _, l := range p.lines() {
+			got[l.Group] = append(got[l.Group], fmt.Sprint(l.Body))
+		}
+		if a, b := strings.Join(got["a"], ", "), strings.Join(got["b"], ", "); a != "a1 try 1, a2 try 2, a3 try 1, a4 try 1" || b != "b1 try 1, b2 try 1" {
+			t.Errorf("group a: %s; group b: %s", a, b)
+		}
+	})
 }
 
 // The handlers need 50 ms each, and the batch has time for forty.

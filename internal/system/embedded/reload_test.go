@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,28 +44,23 @@ type probe struct {
 	before, after string
 }
 
-// keptAlive is a client with one connection, and the number of connections that it has made.
+// keptAlive is a client with one connection to each address, and the number of connections that it
+// has made. A transport of net/http is not one: it gives up a connection if its goroutine has not
+// reported within 50 ms that a request is written.
 type keptAlive struct {
 	s    *served
-	http http.Client
+	open map[string]*bufio.ReadWriter
 	made int
 }
 
 func (s *served) keepAlive() *keptAlive {
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxConnsPerHost: 1}
-	s.t.Cleanup(transport.CloseIdleConnections)
-	return &keptAlive{s: s, http: http.Client{Transport: transport}}
+	return &keptAlive{s: s, open: map[string]*bufio.ReadWriter{}}
 }
 
 // get returns the answer to a GET of a URL with headers.
 func (k *keptAlive) get(url string, headers ...string) reply {
 	k.s.t.Helper()
-	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		if !c.Reused {
-			k.made++
-		}
-	}}
-	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(k.s.t.Context(), trace), http.MethodGet, url, nil)
+	r, err := http.NewRequestWithContext(k.s.t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		k.s.t.Fatal(err)
 	}
@@ -77,14 +72,29 @@ func (k *keptAlive) get(url string, headers ...string) reply {
 		}
 		r.Header.Add(name, value)
 	}
-	answer, err := k.http.Do(r)
+	at := r.URL.Host
+	if k.open[at] == nil {
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(k.s.t.Context(), "tcp", at)
+		if err != nil {
+			k.s.t.Fatal(err)
+		}
+		k.s.t.Cleanup(func() { _ = conn.Close() })
+		k.open[at] = bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
+		k.made++
+	}
+	if err := errors.Join(r.Write(k.open[at]), k.open[at].Flush()); err != nil {
+		k.s.t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(k.open[at].Reader, r)
 	if err != nil {
 		k.s.t.Fatal(err)
 	}
-	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
 		k.s.t.Fatal(err)
+	}
+	if answer.Close {
+		delete(k.open, at)
 	}
 	return reply{answer.StatusCode, answer.Header, string(body)}
 }
