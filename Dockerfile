@@ -1,11 +1,12 @@
 # The command line in an image without a shell: about 55 MB, user 65532.
 #
 #   docker build -t once .
-#   docker run --rm -p 127.0.0.1:8080:8080 -v once-data:/data -v "$PWD/once.yaml:/etc/once.yaml:ro" once
+#   docker run --rm -p 127.0.0.1:8080:8080 -e ONCE_KEYS -v once-data:/data -v "$PWD/once.yaml:/etc/once.yaml:ro" once
 #
-# Relative paths of file destinations are below /data, the working directory. The server does not
-# authenticate: publish its port to 127.0.0.1 only, or put an authenticating proxy in front of it.
-# Clients that use another host name than localhost or an IP address need --allow-host.
+# Other containers reach the address of a container, so once.yaml needs server.auth, for example
+# {keys: "env:ONCE_KEYS"}; docs/install.md shows it, and how to do without. Publish the port to other
+# machines only with server.tls. Relative paths of file destinations are below /data, the working
+# directory. Clients that use another host name than localhost or an IP address need server.hosts.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
@@ -26,4 +27,8 @@ VOLUME /data
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/once"]
-CMD ["dev", "--config", "/etc/once.yaml", "--data", "/data/.once", "--listen", "0.0.0.0:8080"]
+# The check asks the server through the socket in its folder, so that it needs neither a key nor a
+# certificate. Its empty configuration keeps it from opening the folder while there is no server.
+# Another --data or command, or a volume that can't hold sockets, needs docker run --no-healthcheck.
+HEALTHCHECK --start-period=5m CMD ["/usr/local/bin/once", "schedules", "--data", "/data/.once", "--config", "/dev/null"]
+CMD ["serve", "--config", "/etc/once.yaml", "--data", "/data/.once", "--listen", "0.0.0.0:8080"]

@@ -56,9 +56,9 @@ type StreamConfig struct {
 	// GroupRetention is how long the record of a group without state outlives its last message: it
 	// knows the numbers of its senders, and those of its effects. Defaults to 30 days.
 	GroupRetention time.Duration
-	// StateRetention is how long a group's state outlives its last message, with all that the group
-	// remembers. It must not be shorter than GroupRetention or Retention. By default a state is kept
-	// until the handler deletes it, by setting the zero value.
+	// StateRetention is how long a group's state outlives its last message, with all that the
+	// group remembers. It must not be shorter than GroupRetention or Retention. By default a state
+	// is kept until the handler deletes it, by setting the zero value.
 	StateRetention time.Duration
 	// Retry is the policy for messages whose handler fails: the pauses between tries, and how long
 	// tries are repeated until the message becomes a dead letter with the reason "attempts". On AWS
@@ -75,10 +75,10 @@ type StreamConfig struct {
 	HeldCount    int
 	HeldBytes    int
 	HeldDistance uint64
-	// LogRetention is how long the log of a group can be read: its entries are what handlers append
-	// (see [Attempt.Append]), or every message if no handler is registered. The record of a group is
-	// kept at least as long. If neither it nor the configuration file sets a time, there are no
-	// logs.
+	// LogRetention is how long the log of a group can be read: its entries are what handlers
+	// append (see [Attempt.Append]), or every message if no handler is registered. The record of a
+	// group is kept at least as long. If neither it nor the configuration file sets a time, there
+	// are no logs.
 	LogRetention time.Duration
 	// Destinations are the destinations to which the handler sends, and to which messages are
 	// forwarded if no handler is registered. They also receive messages about skipped numbers. If

@@ -178,9 +178,9 @@ func (s *System) Run(ctx context.Context) error {
 // Handler returns the system's HTTP API. Messages that it accepts are processed by
 // [System.Run].
 //
-// It authenticates nobody, and does not check Host and Origin as the listener of package embedded
-// does: on an address that browsers reach, put [http.CrossOriginProtection] and a check of the Host
-// in front of it.
+// It authenticates callers only if the configuration of package embedded has server.auth. It does
+// not check Host and Origin as the listener of that package does: on an address that browsers
+// reach, put [http.CrossOriginProtection] and a check of the Host in front of it.
 func (s *System) Handler() (http.Handler, error) {
 	if _, err := s.start(); err != nil {
 		return nil, err

@@ -25,16 +25,21 @@ import (
 // Options configure a system. The zero value runs the streams declared in code, with no
 // destinations and no listener.
 type Options struct {
-	// ConfigFile is the path of a once.yaml. Empty means Config. Its block "server" is for "once
-	// serve" and is ignored here: a program authenticates with middleware around
-	// [once.System.Handler].
+	// ConfigFile is the path of a once.yaml. Empty means Config. Its block "server" holds for
+	// Listen, as for "once serve": keys, TLS, hosts, limits, the admin API. The keys and the rate
+	// of callers hold for [once.System.Handler], too. Its listen and console are not used: Listen
+	// and Console are. Keys are read at the start.
 	ConfigFile string
 	// Config is the text of a once.yaml. If it is empty, there are only the streams declared in
 	// code, and no destinations.
 	Config string
-	// Listen is the address on which Run serves HTTP. If it is empty, Run does not listen: use
-	// [once.System.Handler].
+	// Listen is the address on which Run serves HTTP. If it is empty, Run does not listen, at
+	// server.admin.listen neither: use [once.System.Handler]. If other machines reach the address,
+	// Run returns an error without server.auth or Insecure.
 	Listen string
+	// Insecure lets everybody who reaches Listen send, read and delete. Set it if a proxy or a
+	// firewall decides who does.
+	Insecure bool
 	// AllowHosts are host names under which a proxy forwards requests to Listen. Addresses,
 	// localhost and the host of Listen are always allowed; requests to other names are refused with
 	// 403.
@@ -44,7 +49,8 @@ type Options struct {
 	// Defaults to 1000.
 	MaxWaiting int
 	// Console serves pages at /console, on Listen and in [once.System.Handler]: groups and sessions
-	// that wait, the reasons, messages, logs, and dead letters. It authenticates nobody. It refuses
+	// that wait, the reasons, messages, logs, and dead letters. It asks for server.admin.key of the
+	// configuration; without it, the console needs no key, or with server.auth is off. It refuses
 	// requests whose Host is not an address, localhost, the host of Listen or one of AllowHosts.
 	// Defaults to [ConsoleOff].
 	Console Console
@@ -89,7 +95,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss, MeterProvider: o.MeterProvider, TracerProvider: o.TracerProvider})
+	s, err := embedded.Open(embedded.Options{Config: c, Server: c.Server, DataDir: dir, Listen: o.Listen, Insecure: o.Insecure, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss, MeterProvider: o.MeterProvider, TracerProvider: o.TracerProvider})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

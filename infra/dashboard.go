@@ -39,8 +39,8 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 	return board
 }
 
-// ofAPI shows the requests as API Gateway counts them, the messages as the ingest function does, and
-// how long both take. Requests that wait for a handler or for entries of a log take longer on
+// ofAPI shows the requests as API Gateway counts them, the messages as the ingest function does,
+// and how long both take. Requests that wait for a handler or for entries of a log take longer on
 // purpose.
 func ofAPI(p *Pipeline) []awscloudwatch.IWidget {
 	var messages []awscloudwatch.IMetric

@@ -49,7 +49,7 @@ sane() {
 	expect "once check accepts the configuration of the package" "$folder/usr/bin/once" check --config "$folder/etc/once/once.yaml"
 	sed -E 's/^  # /  /' "$folder/etc/once/once.yaml" | sed -E 's/env:[A-Z_]+/env:HOME/; s/^  ((Send|The same) .*)$/  # \1/' >"$work/all.yaml"
 	expect "once check accepts the configuration with all that is commented out" "$folder/usr/bin/once" check --config "$work/all.yaml"
-	expect "the unit starts the binary of the package" grep -q '^ExecStart=/usr/bin/once ' "$folder/usr/lib/systemd/system/once.service"
+	expect "the unit starts the binary of the package" grep -q '^ExecStart=/usr/bin/once serve ' "$folder/usr/lib/systemd/system/once.service"
 	[ -f "$folder/usr/share/man/man1/once-send.1.gz" ] || { echo "expected: a manual page of once send" >&2; exit 1; }
 	for page in "$folder"/usr/share/man/man1/*; do
 		expect "man has no warnings about $page" quiet env LC_ALL=C.UTF-8 MANROFFSEQ='' man --warnings -l "$page"

@@ -17,8 +17,8 @@ func title(name string) string {
 	}[name]
 }
 
-// report writes the tables: the lost and doubled messages, apart for handlers whose state is part of
-// the commit and for those that write it themselves, and the kinds of doubled sends.
+// report writes the tables: the lost and doubled messages, apart for handlers whose state is part
+// of the commit and for those that write it themselves, and the kinds of doubled sends.
 func report(w io.Writer, results []result) error {
 	var b strings.Builder
 	var seconds float64
@@ -33,8 +33,8 @@ func report(w io.Writer, results []result) error {
 	return err
 }
 
-// losses writes the lost and doubled messages of the consumers whose state is part of the commit, or
-// of those whose handler writes it; nothing if none has results.
+// losses writes the lost and doubled messages of the consumers whose state is part of the commit,
+// or of those whose handler writes it; nothing if none has results.
 func losses(b *strings.Builder, results []result, head string, committed bool) {
 	rows := slices.DeleteFunc(present(results), func(name string) bool { return strings.HasPrefix(name, nameOnce) != committed })
 	if len(rows) == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 // app holds the environment of the commands.
@@ -27,7 +27,7 @@ type app struct {
 	// untilHangup returns a context that also ends with SIGHUP. It may be nil.
 	untilHangup func(context.Context) context.Context
 
-	openServer func(serverOptions) (server, error)
+	openServer func(embedded.Options) (server, error)
 	// inspectFolder opens a folder to read it, editFolder to change its queues. repairFolder opens
 	// the destinations too.
 	inspectFolder, editFolder, repairFolder opening
@@ -37,30 +37,6 @@ type app struct {
 
 // opening opens a data folder that no server runs on.
 type opening func(ctx context.Context, dataDir string, c *config.Config) (folder, error)
-
-// serverOptions configure a server.
-type serverOptions struct {
-	Config *config.Config
-	// Server has the settings of serve; nil for dev.
-	Server  *config.Server
-	DataDir string
-	Listen  string
-	// AllowHosts are further names of the server, see embedded.Options.
-	AllowHosts []string
-	// MaxWaiting is the largest number of waiting callers, see embedded.Options.
-	MaxWaiting int
-	// Console is off, read or write, see embedded.Options.
-	Console string
-	Stdout  io.Writer
-	Log     *slog.Logger
-	// LogKeys adds keys and groups to lines of the log.
-	LogKeys bool
-	// AcceptLoss opens a data folder with lost data.
-	AcceptLoss bool
-	// Programs lets handlers of the kind exec run, and gets their standard error.
-	Programs   io.Writer
-	supervisor *supervisor // of serve
-}
 
 // server is a whole system in this process.
 type server interface {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"syscall"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
 	pages "github.com/effectively-once/once/internal/front/console"
 	"github.com/effectively-once/once/internal/record"
@@ -56,10 +57,11 @@ func (a *app) consoleOfStack() *cobra.Command {
 		if stack.Name == "" {
 			return usageError(cmd, errors.New("name the deployed system with --stack; once dev serves the console of a data folder"))
 		}
-		if err := checkListen(*listen); err != nil {
-			return usageError(cmd, err)
+		address, err := checkListen(cmd, *listen)
+		if err != nil {
+			return err
 		}
-		if defaultConsole(*listen) == consoleOff {
+		if !config.Loopback(address) {
 			return usageError(cmd, fmt.Errorf("--listen %q must be a loopback address, such as %s: the pages show what your credentials can read", *listen, consoleListen))
 		}
 		return a.serveConsole(cmd, stack, *listen, *url)
@@ -78,8 +80,7 @@ func (a *app) serveConsole(cmd *cobra.Command, o *stackOptions, listen, url stri
 	if err != nil {
 		return err
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", listen)
+	listener, err := access.ListenLoopback(ctx, listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &exitError{exitAway, fmt.Errorf("address %s is in use: name another one with --listen", listen)}
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 const (
@@ -25,25 +27,6 @@ const (
 	defaultListen = "127.0.0.1:8080"
 	defaultURL    = "http://" + defaultListen
 )
-
-// The settings of --console.
-const (
-	consoleOff   = "off"
-	consoleRead  = "read"
-	consoleWrite = "write"
-)
-
-func consoles() []string { return []string{consoleOff, consoleRead, consoleWrite} }
-
-// defaultConsole returns the setting of the console if none is given. On an address that other
-// machines reach there is none, because it shows bodies to everyone who asks.
-func defaultConsole(listen string) string {
-	host, _, err := net.SplitHostPort(listen)
-	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
-		return consoleRead
-	}
-	return consoleOff
-}
 
 func dataFlag(cmd *cobra.Command) *string {
 	path := cmd.Flags().String("data", defaultData, "data folder: queues, groups and tokens")
@@ -58,8 +41,10 @@ func (a *app) dev() *cobra.Command {
 		Long: `Dev runs the HTTP server, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
 SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next start continues.
 
-/console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given. On an
-address that other machines reach, there is no console unless --console is given: anyone who can reach it can read bodies.
+Dev authenticates nobody and ignores the block server: of the configuration, so it refuses an address that other machines reach, unless --insecure is
+given. There is no console then, unless --console is given: anyone who can reach it can read bodies.
+
+/console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given.
 
 On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.
@@ -69,32 +54,25 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 Up to 64 MB more memory let the garbage collector run less often, and in a container it works harder near nine tenths of the container's memory. If
 GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		Example: `  once dev
-  once dev --config shop.yaml --data /var/lib/once --listen :8080`,
+  once dev --config shop.yaml --data /var/lib/once --listen 127.0.0.1:8090`,
 		Args: arguments(cobra.NoArgs),
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
 	acceptLoss := acceptLossFlag(cmd)
 	hosts := hostsFlag(cmd)
-	waiting := waitingFlag(cmd)
-	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default read on a loopback address, else off")
-	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
+	waiting, insecure := waitingFlag(cmd), insecureFlag(cmd)
+	pages := consoleFlag(cmd, "read on a loopback address, else off")
 	level := levelFlag(cmd)
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
 	keys := logKeysFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkListen(*listen); err != nil {
-			return usageError(cmd, err)
-		}
-		if *waiting < 1 {
-			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
-		}
-		setting := cmp.Or(*pages, defaultConsole(*listen))
-		if !slices.Contains(consoles(), setting) {
-			return usageError(cmd, fmt.Errorf("--console %q must be off, read or write", setting))
-		}
 		c, err := load(cmd, *path)
 		if err != nil {
+			return err
+		}
+		o := embedded.Options{Config: c.Config, DataDir: *data, Listen: *listen, Insecure: *insecure, AllowHosts: *hosts, MaxWaiting: *waiting, Stdout: a.out, AcceptLoss: *acceptLoss, Programs: a.err}
+		if _, err := complete(cmd, &o, *pages); err != nil {
 			return err
 		}
 		for _, w := range c.Warnings() {
@@ -108,8 +86,8 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		o := serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss, Programs: a.err}
-		return a.runServer(cmd.Context(), o, func(address string) { greet(a.err, o, "http://"+reachable(address), c.source()) })
+		o.Log, o.LogKeys = slog.New(handler), *keys || watch
+		return a.runServer(cmd.Context(), o, nil, func(address string) { greet(a.err, o, address, c.source()) })
 	}
 	return cmd
 }
@@ -128,34 +106,73 @@ func waitingFlag(cmd *cobra.Command) *int {
 	return cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
 }
 
+func consoleFlag(cmd *cobra.Command, standard string) *string {
+	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default "+standard)
+	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions([]string{"off", "read", "write"}, cobra.ShellCompDirectiveNoFileComp))
+	return pages
+}
+
+func insecureFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("insecure", false, "listen although other machines reach the address and callers are not authenticated; for a proxy or a firewall that decides who calls")
+}
+
 func logKeysFlag(cmd *cobra.Command) *bool {
 	return cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
 }
 
-// checkListen refuses an invalid address before anything is opened, because the listener is opened
-// last. Whether the port is free is only known then.
-func checkListen(address string) error {
-	_, _, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = net.ResolveTCPAddr("tcp", address)
+// complete sets the console by its flag, and returns the resolved address. It refuses wrong
+// settings before anything is opened.
+func complete(cmd *cobra.Command, o *embedded.Options, console string) (address string, err error) {
+	c, remedy := cmp.Or(o.Server, &config.Server{}), "set server.auth in the configuration"
+	if o.Server == nil {
+		remedy = "use once serve with server.auth"
+	}
+	if address, err = checkListen(cmd, o.Listen); err != nil {
+		return "", err
+	}
+	o.Console, err = consoleOf(console, address, c)
+	switch {
+	case o.MaxWaiting < 1:
+		err = errors.New("--max-waiting must be at least 1")
+	case c.Auth == nil && !o.Insecure && !config.Loopback(address):
+		err = fmt.Errorf("listen on %s: %w: listen on 127.0.0.1, or %s, or allow it with --insecure", o.Listen, access.ErrExposed, remedy)
 	}
 	if err != nil {
-		return fmt.Errorf("--listen %q must be HOST:PORT or :PORT: %w", address, err)
+		return "", usageError(cmd, err)
 	}
-	return nil
+	return address, nil
 }
 
-// runServer runs a server until the context ends. It calls ready once, with its address.
-func (a *app) runServer(ctx context.Context, o serverOptions, ready func(address string)) (err error) {
+// checkListen resolves an address before anything is opened, because the listener is opened last.
+// Whether the port is free is only known then. A name that can't be resolved is no usage error: the
+// resolver may not be ready, as at boot, and the service manager tries again.
+func checkListen(cmd *cobra.Command, address string) (resolved string, err error) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.DefaultResolver.LookupPort(cmd.Context(), "tcp", port)
+	}
+	if err != nil {
+		return "", usageError(cmd, fmt.Errorf("--listen %q must be HOST:PORT or :PORT: %w", address, err))
+	}
+	a, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return "", fmt.Errorf("resolve the address to listen on, %q: %w", address, err)
+	}
+	return a.String(), nil
+}
+
+// runServer runs a server until the context ends. It calls ready once, with its address. v may be
+// nil.
+func (a *app) runServer(ctx context.Context, o embedded.Options, v *supervisor, ready func(address string)) (err error) {
 	s, err := a.openServer(o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if r, ok := s.(running); ok && o.supervisor != nil {
+	if r, ok := s.(running); ok && v != nil {
 		ended := make(chan struct{})
 		var supervising sync.WaitGroup
-		supervising.Go(func() { o.supervisor.run(ctx, r, ended) })
+		supervising.Go(func() { v.run(ctx, r, ended) })
 		defer supervising.Wait()
 		defer close(ended)
 	}
@@ -201,13 +218,17 @@ func outputs(s config.Stream) string {
 	return " -> " + strings.Join(to, ", ")
 }
 
-// greet prints the server's settings, and a command to try.
-func greet(w io.Writer, o serverOptions, url, source string) {
-	_, _ = fmt.Fprintf(w, "\nonce is ready at %s\n\n", url)
+// greet prints the bound address, the server's settings, and a command to try.
+func greet(w io.Writer, o embedded.Options, address, source string) {
+	url, anyone := "http://"+reachable(address), ""
+	if !config.Loopback(address) {
+		anyone = fmt.Sprintf(", and listens on %s: everybody who reaches that can send, read and delete", address)
+	}
+	_, _ = fmt.Fprintf(w, "\nonce is ready at %s%s\n\n", url, anyone)
 	pairs := []string{"  configuration", source, "  data folder", o.DataDir}
 	switch o.Console {
-	case consoleOff:
-	case consoleWrite:
+	case embedded.ConsoleOff:
+	case embedded.ConsoleWrite:
 		pairs = append(pairs, "  console", url+"/console (may write)")
 	default:
 		pairs = append(pairs, "  console", url+"/console")

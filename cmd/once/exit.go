@@ -13,6 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/system/deployed"
 )
 
@@ -80,7 +81,8 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &invalid), errors.Is(err, awsconfig.ErrEndpoint), errors.Is(err, admin.ErrAddress):
+	case errors.As(err, &invalid), errors.Is(err, awsconfig.ErrEndpoint), errors.Is(err, admin.ErrAddress),
+		errors.Is(err, access.ErrExposed), errors.Is(err, config.ErrNoSecret):
 		return exitUsage
 	case errors.Is(err, admin.ErrKey):
 		return exitRefused

@@ -77,7 +77,7 @@ func TestADestinationThatCanNotBeOpenedIsAnErrorOfTheStartAndOfASweep(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := serverOptions{Config: c, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)}
+	o := embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Stdout: io.Discard, Log: slog.New(slog.DiscardHandler)}
 	if _, err := openServer(o); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("start: %v", err)
 	}
@@ -104,7 +104,7 @@ func folderWith(t *testing.T) (dir string) {
 	dir = filepath.Join(t.TempDir(), "data")
 	c := config.Default()
 	c.Destinations["file"] = config.Destination{File: filepath.Join(dir, "messages.jsonl")}
-	s, err := openServer(serverOptions{Config: c, DataDir: dir, Log: slog.New(slog.DiscardHandler)})
+	s, err := openServer(embedded.Options{Config: c, DataDir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestDevGreetsRunsUntilInterruptedAndCloses(t *testing.T) {
 	s := &cannedServer{end: cancel}
 	w.server = s
 	// fixed port: the server of this test does not listen
-	if code := w.once(ctx, "", "dev", "--config", "testdata/files/shop.yaml", "--data", "/tmp/x", "--listen", ":8081"); code != 0 || !s.closed {
+	if code := w.once(ctx, "", "dev", "--config", "testdata/files/shop.yaml", "--data", "/tmp/x", "--listen", ":8081", "--insecure"); code != 0 || !s.closed {
 		t.Errorf("exit %d, closed %v: %s", code, s.closed, w.err.String())
 	}
 	golden(t, "testdata/greeting.txt", w.err.String())

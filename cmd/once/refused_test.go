@@ -15,6 +15,11 @@ func TestTheErrorForARefusedConnectionIsImmediateAndSaysHowToStartTheServer(t *t
 	if want := "nothing listens on http://" + address + "; start it with: once dev --listen " + address; code != exitAway || !strings.Contains(w.err.String(), want) {
 		t.Errorf("exit %d: %q, want %q", code, w.err.String(), want)
 	}
+	far := freeport.Address(t)
+	far = strings.Replace(far, "127.0.0.1", "0.0.0.0", 1) // once dev would refuse it
+	if code := w.once(t.Context(), "", "send", "orders", "1", "--url", "http://"+far); code != exitAway || !strings.HasSuffix(w.err.String(), "start it with: once serve\n") {
+		t.Errorf("exit %d: %q, want once serve", code, w.err.String())
+	}
 	if strings.Contains(w.err.String(), "may have been taken") || strings.Contains(w.err.String(), "trying again") {
 		t.Errorf("it says %q", w.err.String())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -107,8 +108,12 @@ func (o *sending) unsent(err error) error {
 		return err
 	}
 	start := "once dev"
-	if u, bad := url.Parse(o.url); bad == nil && o.url != defaultURL {
+	switch u, bad := url.Parse(o.url); {
+	case bad != nil || o.url == defaultURL:
+	case u.Scheme == "http" && config.Loopback(u.Host):
 		start += " --listen " + u.Host
+	default:
+		start = "once serve"
 	}
 	return &exitError{exitAway, fmt.Errorf("nothing listens on %s; start it with: %s", o.url, start)}
 }

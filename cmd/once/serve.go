@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 func (a *app) serve() *cobra.Command {
@@ -17,14 +17,16 @@ func (a *app) serve() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the whole system as a server for other machines",
 		Long: `Serve runs what dev runs, for a network: with TLS, with keys or tokens that callers need, and with limits. The block server: of the configuration has
-the settings; without it serve listens on ` + config.DefaultListen + ` and authenticates nobody, as dev does.
+the settings; without it serve listens on ` + config.DefaultListen + ` and authenticates nobody, as dev does. An address that other machines reach needs server.auth, or
+--insecure.
 
 A certificate is read again when its files change. If server.auth is there, every request but GET /healthz needs a key or a token, and the SQS protocol is
 refused. The console then asks for server.admin.key, as the password of any user name, and is off without it.
 
 Make a key with: openssl rand -hex 32
 
-If other machines can reach the address and server.auth or server.tls is missing, serve says so at every start.
+If other machines can reach the address and server.auth or server.tls is missing, or if every user of the machine can read a key, serve says so at every
+start.
 
 SIGHUP reloads the configuration without an interruption: destinations, retries, keys, limits, and new streams. If something in it can't be changed without
 a restart, or has a mistake, nothing is changed, and the log names it. Files of keys and certificates are read again in any case.
@@ -32,16 +34,15 @@ a restart, or has a mistake, nothing is changed, and the log names it. Files of 
 GET /healthz answers 200 when it is ready. SIGTERM and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next
 start continues. Events and failures are logged to standard error. It tells systemd when it is ready, reloads and stops, and serves its watchdog.`,
 		Example: `  once serve --config /etc/once/once.yaml --data /var/lib/once
-  once serve --listen 0.0.0.0:8443 --allow-host once.example.com`,
+  once serve --config served.yaml --listen 0.0.0.0:8443 --allow-host once.example.com`,
 		Args: arguments(cobra.NoArgs),
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", "", "address to serve on; default that of the configuration, else "+config.DefaultListen)
 	acceptLoss := acceptLossFlag(cmd)
 	hosts := hostsFlag(cmd)
-	waiting := waitingFlag(cmd)
-	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default that of the configuration")
-	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
+	waiting, insecure := waitingFlag(cmd), insecureFlag(cmd)
+	pages := consoleFlag(cmd, "that of the configuration")
 	level := levelFlag(cmd)
 	keys := logKeysFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -49,31 +50,26 @@ start continues. Events and failures are logged to standard error. It tells syst
 		if err != nil {
 			return err
 		}
-		o := serverOptions{
-			Config: c, Server: c.Server, DataDir: *data, Listen: cmp.Or(*listen, c.Server.Listen, config.DefaultListen),
+		o := embedded.Options{
+			Config: c, Server: c.Server, DataDir: *data, Listen: cmp.Or(*listen, c.Server.Listen, config.DefaultListen), Insecure: *insecure,
 			AllowHosts: *hosts, MaxWaiting: *waiting, Stdout: a.out, LogKeys: *keys, AcceptLoss: *acceptLoss,
 			Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level})),
 		}
-		if err := checkListen(o.Listen); err != nil {
-			return usageError(cmd, err)
-		}
-		if *waiting < 1 {
-			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
-		}
-		if o.Console, err = consoleOf(*pages, o.Listen, c.Server); err != nil {
-			return usageError(cmd, err)
+		address, err := complete(cmd, &o, *pages)
+		if err != nil {
+			return err
 		}
 		for _, w := range c.Warnings() {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
-		for _, w := range c.Server.Exposed(o.Listen) {
+		for _, w := range c.Server.Exposed(address) {
 			_, _ = fmt.Fprintln(a.err, "WARNING: "+w)
-			o.Log.Warn("the server is exposed", "what", w)
 		}
-		o.supervisor = supervised(o, func() (*config.Config, error) { return loadServer(cmd, *path) })
-		return a.runServer(cmd.Context(), o, func(address string) {
+		v := supervised(o, func() (*config.Config, error) { return loadServer(cmd, *path) })
+		v.options.Listen = address // resolved, for its warnings
+		return a.runServer(cmd.Context(), o, v, func(address string) {
 			announce(o, address)
-			close(o.supervisor.ready)
+			close(v.ready)
 		})
 	}
 	return cmd
@@ -91,25 +87,26 @@ func loadServer(cmd *cobra.Command, path string) (*config.Config, error) {
 	return c.Config, nil
 }
 
-// consoleOf returns the setting of the console, by a flag or by the configuration.
-func consoleOf(flag, listen string, c *config.Server) (string, error) {
-	setting := cmp.Or(flag, c.Console)
-	protected := c.Admin != nil
-	switch {
-	case setting == "" && c.Auth != nil && !protected:
-		return consoleOff, nil
+// consoleOf returns the setting of the console, by a flag or by the configuration. By default,
+// there is none on an address that other machines reach: it shows bodies to everyone who asks.
+func consoleOf(flag, listen string, c *config.Server) (embedded.Console, error) {
+	setting := embedded.Console(cmp.Or(flag, c.Console))
+	closed := c.Auth != nil && c.Admin == nil // callers are authenticated, and operators can't be
+	switch err := setting.Check(); {
+	case err != nil:
+		return "", fmt.Errorf("--%w", err)
+	case setting == "" && config.Loopback(listen) && !closed:
+		return embedded.ConsoleRead, nil
 	case setting == "":
-		return defaultConsole(listen), nil
-	case !slices.Contains(consoles(), setting):
-		return "", fmt.Errorf("--console %q must be off, read or write", setting)
-	case setting != consoleOff && c.Auth != nil && !protected:
+		return embedded.ConsoleOff, nil
+	case setting != embedded.ConsoleOff && closed:
 		return "", errors.New("--console needs server.admin.key in the configuration, because callers are authenticated")
 	}
 	return setting, nil
 }
 
 // announce logs how a server that is ready can be reached, and what protects it.
-func announce(o serverOptions, address string) {
+func announce(o embedded.Options, address string) {
 	scheme := "http"
 	if o.Server.TLS != nil {
 		scheme = "https"
@@ -124,5 +121,5 @@ func announce(o serverOptions, address string) {
 	if len(auth) == 0 {
 		auth = append(auth, "nobody is authenticated")
 	}
-	o.Log.Info("ready", "url", scheme+"://"+reachable(address), "auth", auth, "console", o.Console, "data", o.DataDir)
+	o.Log.Info("ready", "url", scheme+"://"+reachable(address), "address", address, "auth", auth, "console", o.Console, "data", o.DataDir)
 }

@@ -26,14 +26,14 @@ type running interface {
 // A supervisor tells the service manager about a server, and reloads its configuration on SIGHUP.
 // If no service manager has started this process, it tells nobody.
 type supervisor struct {
-	options serverOptions
+	options embedded.Options
 	load    func() (*config.Config, error)
 	hangups chan os.Signal
 	ready   chan struct{} // closed when the server is ready
 }
 
 // supervised returns a supervisor. From now on, SIGHUP never ends the process.
-func supervised(o serverOptions, load func() (*config.Config, error)) *supervisor {
+func supervised(o embedded.Options, load func() (*config.Config, error)) *supervisor {
 	v := &supervisor{options: o, load: load, hangups: make(chan os.Signal, 1), ready: make(chan struct{})}
 	signal.Notify(v.hangups, syscall.SIGHUP)
 	return v

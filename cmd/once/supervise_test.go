@@ -22,6 +22,7 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
 )
 
@@ -226,7 +227,7 @@ func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", socket+"2")
 	t.Setenv("WATCHDOG_USEC", "20000")
 	log := &concurrent.Buffer{}
-	v := supervised(serverOptions{Log: slog.New(slog.NewTextHandler(log, nil))}, nil)
+	v := supervised(embedded.Options{Log: slog.New(slog.NewTextHandler(log, nil))}, nil)
 	close(v.ready)
 	ended, done := make(chan struct{}), make(chan struct{})
 	s := &stalling{}
@@ -261,7 +262,7 @@ func TestTheWatchdogIsServedWhileTheSystemMakesProgress(t *testing.T) {
 // TestAHangupAtTheEndDoesNotEndTheProcess sends SIGHUP when the server has ended, but not yet the
 // process. Without a handler, this process ends.
 func TestAHangupAtTheEndDoesNotEndTheProcess(t *testing.T) {
-	v := supervised(serverOptions{Log: slog.New(slog.DiscardHandler)}, nil)
+	v := supervised(embedded.Options{Log: slog.New(slog.DiscardHandler)}, nil)
 	close(v.ready)
 	ended := make(chan struct{})
 	close(ended)
@@ -288,4 +289,25 @@ func (s *stalling) Alive(context.Context) error {
 		return errors.New("no write")
 	}
 	return nil
+}
+
+// TestASignalOfTheWatchdogIsNoConfigurationError looks at the status on which the unit for systemd
+// does not restart the service.
+func TestASignalOfTheWatchdogIsNoConfigurationError(t *testing.T) {
+	for traceback, signaled := range map[string]bool{"single": false, "crash": true} {
+		socket, told := manager(t)
+		cmd := command(t.Context(), "serve", "--listen", "127.0.0.1:0")
+		cmd.Dir, cmd.Env = t.TempDir(), append(cmd.Env, "NOTIFY_SOCKET="+socket, "GOTRACEBACK="+traceback)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		told()
+		if err := cmd.Process.Signal(syscall.SIGABRT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its state has the result
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() != signaled || !signaled && status.ExitStatus() != exitUsage {
+			t.Errorf("GOTRACEBACK=%s: the status is %v, want one of a signal: %t", traceback, cmd.ProcessState, signaled)
+		}
+	}
 }

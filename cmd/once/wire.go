@@ -26,14 +26,11 @@ type embeddedServer struct {
 	reserve []byte
 }
 
-func openServer(o serverOptions) (server, error) {
+func openServer(o embedded.Options) (server, error) {
 	e := &embeddedServer{reserve: reserve(os.DirFS("/"))}
+	o.Collector, o.Sign, o.Ready = otlp.New, signer, func(address string) { e.ready(address) }
 	var err error
-	e.System, err = openStarted(embedded.Options{
-		Config: o.Config, Server: o.Server, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Programs: o.Programs, Sign: signer,
-		Ready: func(address string) { e.ready(address) },
-	})
-	if err != nil {
+	if e.System, err = openStarted(o); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -24,6 +24,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	wire "github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/schedule"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 var update = flag.Bool("update", false, "write what comes out to testdata")
@@ -157,8 +158,8 @@ type world struct {
 	typed         bool // in is one
 	watched       bool // out is one
 	keys          bool
-	serverOptions serverOptions // of the last start
-	log           *slog.Logger  // of the server that was opened
+	serverOptions embedded.Options // of the last start
+	log           *slog.Logger     // of the server that was opened
 }
 
 func newWorld(t *testing.T) *world {
@@ -181,7 +182,7 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 			}
 			return w.env[name]
 		},
-		openServer: func(o serverOptions) (server, error) {
+		openServer: func(o embedded.Options) (server, error) {
 			w.log, w.keys, w.serverOptions = o.Log, o.LogKeys, o
 			return w.server, w.openErr
 		},

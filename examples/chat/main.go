@@ -7,13 +7,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/effectively-once/once/internal/front/access"
 )
 
 var names = []string{"africa", "america", "asia", "europe", "oceania"} //nolint:gochecknoglobals // a constant
@@ -66,8 +67,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.data)) }()
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", o.listen)
+	listener, err := access.ListenLoopback(ctx, o.listen)
 	if err != nil {
 		return err
 	}

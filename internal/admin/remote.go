@@ -8,16 +8,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/config"
 )
 
 // Errors of a client of another machine. A [*RemoteError] wraps one of them.
 var (
-	// ErrAddress says that the address or its scheme is wrong, or that it is not the one of an admin
-	// API.
+	// ErrAddress says that the address or its scheme is wrong, or that it is not the one of an
+	// admin API.
 	ErrAddress = errors.New("wrong address")
 	// ErrKey says that the server does not know the key, or that there is none.
 	ErrKey = errors.New("wrong key")
@@ -84,7 +85,7 @@ func CheckRemote(address string) (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
 		return "", &RemoteError{kind: ErrAddress, text: "the address of an admin API must be https://HOST:PORT, without a path"}
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !config.Loopback(u.Host):
 		return "", &RemoteError{kind: ErrAddress, text: "the key would be sent to " + u.Host + " without encryption: use https://"}
 	}
 	return u.Scheme + "://" + u.Host, nil
@@ -102,11 +103,6 @@ func Transport(authorities *x509.CertPool) *http.Transport {
 
 // Remote returns the address of the other machine, or nothing for a client of a unix socket.
 func (c *Client) Remote() string { return c.remote }
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
 
 // failed returns the error of a request without an answer.
 func (c *Client) failed(err error) error {

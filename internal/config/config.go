@@ -36,8 +36,8 @@ type Config struct {
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
 	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`
-	// Server has the settings of "once serve", or is nil. Nothing else reads them.
-	Server *Server `json:"server,omitempty" jsonschema:"description=Settings of once serve: address and TLS and who may call. once dev and AWS ignore them."`
+	// Server is nil if the configuration has no settings of a server.
+	Server *Server `json:"server,omitempty" jsonschema:"description=Settings of once serve and of package embedded: address and TLS and who may call. once dev and AWS ignore them."`
 }
 
 // Stream is one named kind of message.
@@ -152,8 +152,8 @@ type State struct {
 
 // Log is the policy for the logs of a stream's groups.
 type Log struct {
-	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention], and in a stream
-	// with a pool [record.DefaultPoolRetention].
+	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention], and in a
+	// stream with a pool [record.DefaultPoolRetention].
 	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long an entry can be read; at least 1s. Default: 7d; 30d with a pool."`
 }
 

@@ -320,3 +320,16 @@ func TestAProblemsPathQuotesNamesThatAreNoPlainWords(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAddressesOfThisMachineAreLoopback(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:8080": true, "127.9.9.9": true, "localhost": true, "localhost:8080": true, "[::1]:8080": true, "::1": true, "[::1]": true,
+		"[::ffff:127.0.0.1]:8080": true, "::ffff:127.0.0.1": true,
+		"": false, ":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "::": false, "[::ffff:0.0.0.0]:8080": false, "::ffff:10.0.0.1": false, "10.0.0.1:8080": false,
+		"[fe80::1%eth0]:8080": false, "once.example.com:8080": false, "localhost.example.com:8080": false, "127.0.0.1.example.com:8080": false,
+	} {
+		if got := config.Loopback(address); got != want {
+			t.Errorf("%q is an address of this machine: %t, want %t", address, got, want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -81,8 +80,8 @@ func (h Handler) WithDefaults() Handler {
 // HandlerNames returns the names of the streams with a configured handler, sorted.
 func (c *Config) HandlerNames() []string { return slices.Sorted(maps.Keys(c.Handlers)) }
 
-// CheckHandlerKinds returns an error for each handler that is of none of the kinds that a system can
-// call.
+// CheckHandlerKinds returns an error for each handler that is of none of the kinds that a system
+// can call.
 func (c *Config) CheckHandlerKinds(system string, kinds ...HandlerKind) error {
 	var errs []error
 	for _, name := range c.HandlerNames() {
@@ -185,8 +184,8 @@ func (p *reader) handlersTogether(c *Config) {
 	}
 }
 
-// LocalCallTime is how long a call of a handler may take on one machine at most: the time of a batch
-// of the queue, without what is left to commit the results.
+// LocalCallTime is how long a call of a handler may take on one machine at most: the time of a
+// batch of the queue, without what is left to commit the results.
 const LocalCallTime = 28 * time.Second
 
 // handlerWarnings returns the warnings about handlers.
@@ -194,10 +193,12 @@ func (c *Config) handlerWarnings() []string {
 	var out []string
 	for _, name := range c.HandlerNames() {
 		h, path := c.Handlers[name], join("handlers", name)
-		if h.URL != "" && h.Secret == "" && !loopback(h.URL) {
+		u, err := url.Parse(h.URL)
+		here := err == nil && Loopback(u.Host)
+		if h.URL != "" && h.Secret == "" && !here {
 			out = append(out, path+": has no secret: its requests are not signed, so the handler can't know who sends them")
 		}
-		if strings.HasPrefix(h.URL, "http://") && !loopback(h.URL) {
+		if strings.HasPrefix(h.URL, "http://") && !here {
 			out = append(out, path+": sends messages and states without encryption: use https")
 		}
 		if h.Lambda != "" && h.Timeout.Std() > functionTimeout-handlerMargin {
@@ -223,14 +224,4 @@ func (c *Config) ExecWarnings() []string {
 		}
 	}
 	return out
-}
-
-// loopback reports whether a URL names this machine.
-func loopback(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }

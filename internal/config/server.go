@@ -17,8 +17,8 @@ import (
 	"unicode"
 )
 
-// Server has the settings of "once serve". Nothing else reads them: "once dev", programs that
-// embed a system, and the functions on AWS ignore them.
+// Server has the settings of the listener of "once serve" and of programs that embed a system.
+// "once dev" and the functions on AWS ignore them.
 type Server struct {
 	// Listen is the address of the HTTP listener. Defaults to [DefaultListen].
 	Listen string `json:"listen,omitempty" jsonschema:"minLength=1,default=127.0.0.1:8080,description=Address to serve on: HOST:PORT or :PORT. --listen replaces it."`
@@ -269,8 +269,8 @@ func Loopback(address string) bool {
 	if name, _, err := net.SplitHostPort(address); err == nil {
 		host = name
 	}
-	ip, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // ServerWarnings returns settings of the server that are valid and probably mistakes, and files and
@@ -279,37 +279,33 @@ func (c *Config) ServerWarnings() []string {
 	if c.Server == nil {
 		return nil
 	}
-	s, out := c.Server, c.Server.Exposed(cmp.Or(c.Server.Listen, DefaultListen))
+	s, listen := c.Server, cmp.Or(c.Server.Listen, DefaultListen)
+	out := s.Exposed(listen)
+	if s.Auth == nil && !Loopback(listen) {
+		out = append(out, "server.auth: once serve does not start without it or --insecure, unless the host is a name of 127.0.0.1")
+	}
 	if s.TLS != nil {
 		out = append(out, s.TLS.missing()...)
 	}
-	secrets := map[string]Secret{}
-	if s.Auth != nil {
-		secrets["server.auth.keys"] = s.Auth.Keys
-	}
-	if s.Admin != nil {
-		secrets["server.admin.key"] = s.Admin.Key
-	}
+	secrets := s.secrets()
 	for _, path := range slices.Sorted(maps.Keys(secrets)) {
-		if secrets[path] == "" {
-			continue
-		}
 		if _, err := secrets[path].Resolve(); err != nil {
 			out = append(out, fmt.Sprintf("%s: %v: once serve does not start without it", path, err))
-		}
-		if file, ok := strings.CutPrefix(string(secrets[path]), "file:"); ok {
-			out = append(out, readable(path, file)...)
 		}
 	}
 	return out
 }
 
-// readable returns a warning if every user of this machine can read a file.
-func readable(path, file string) []string {
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o004 == 0 || runtime.GOOS == "windows" {
-		return nil
+// secrets returns the locations of the keys of callers and operators, by their fields.
+func (s *Server) secrets() map[string]Secret {
+	out := map[string]Secret{}
+	if s.Auth != nil && s.Auth.Keys != "" {
+		out["server.auth.keys"] = s.Auth.Keys
 	}
-	return []string{fmt.Sprintf("%s: every user of this machine can read %s: chmod 600 it", path, file)}
+	if s.Admin != nil {
+		out["server.admin.key"] = s.Admin.Key
+	}
+	return out
 }
 
 // missing returns a warning if the files are not a pair of certificate and key.
@@ -322,24 +318,36 @@ func (t *TLS) missing() []string {
 	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil && !errors.Is(err, os.ErrPermission) {
 		return []string{fmt.Sprintf("server.tls: %v: once serve does not start with it", err)}
 	}
-	return readable("server.tls.key", t.Key)
+	return nil
 }
 
 // Exposed returns warnings if other machines can reach a server at an address or its admin API, and
-// it does not authenticate callers or does not encrypt. s may be nil.
+// it does not authenticate callers or does not encrypt, and if every user of this machine can read
+// a key.
 func (s *Server) Exposed(listen string) []string {
 	var out []string
-	if s != nil && s.TLS == nil && s.Admin != nil && s.Admin.Listen != "" && !Loopback(s.Admin.Listen) {
+	if s.TLS == nil && s.Admin != nil && s.Admin.Listen != "" && !Loopback(s.Admin.Listen) {
 		out = append(out, fmt.Sprintf("server.tls: the admin API at %s is reachable from other machines, and the connection is not encrypted: the key of operators can be read on the way, unless a proxy in front of it encrypts", s.Admin.Listen))
 	}
-	if Loopback(listen) {
-		return out
-	}
-	if s == nil || s.Auth == nil {
+	if s.Auth == nil && !Loopback(listen) {
 		out = append(out, fmt.Sprintf("server.auth: %s is reachable from other machines, and callers are not authenticated: everybody who reaches it can send, read and delete", listen))
 	}
-	if s == nil || s.TLS == nil {
+	if s.TLS == nil && !Loopback(listen) {
 		out = append(out, fmt.Sprintf("server.tls: %s is reachable from other machines, and the connection is not encrypted: keys and bodies can be read on the way, unless a proxy in front of it encrypts", listen))
+	}
+	files := map[string]string{}
+	for path, secret := range s.secrets() {
+		if file, ok := strings.CutPrefix(string(secret), "file:"); ok {
+			files[path] = file
+		}
+	}
+	if s.TLS != nil {
+		files["server.tls.key"] = s.TLS.Key
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if info, err := os.Stat(files[path]); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+			out = append(out, fmt.Sprintf("%s: every user of this machine can read %s: chmod 600 it", path, files[path]))
+		}
 	}
 	return out
 }

@@ -57,8 +57,8 @@ func (e *Engine) planBatch(ctx context.Context, p *part) (*plan, error) {
 		if c.used == 0 && pl.changed { // the commit is full of other changes
 			return pl, nil
 		}
-		// An answer to one message fits into a plan that has nothing else, so the handler has changed
-		// its message. Without the error, the loop would not end.
+		// An answer to one message fits into a plan that has nothing else, so the handler has
+		// changed its message. Without the error, the loop would not end.
 		if pl.discard(ctx, pl.staged); len(c.batch.Messages) == 1 {
 			return pl, fmt.Errorf("add the answer of a handler: %w", errReload)
 		}

@@ -36,8 +36,8 @@ func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.O
 }
 
 // DirectAll is Direct for many messages, each with its own outcome. It puts nothing on the queue
-// either: the caller does that with the messages whose outcome is [record.Retry], in their order. No
-// handler starts after the time until; one that runs then may end.
+// either: the caller does that with the messages whose outcome is [record.Retry], in their order.
+// No handler starts after the time until; one that runs then may end.
 func (e *Engine) DirectAll(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
 	return e.process(ctx, messages, way{early: !e.cfg.Recalls, direct: true, pending: new(atomic.Bool), until: until})
 }

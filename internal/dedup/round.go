@@ -93,8 +93,8 @@ func (e *Engine) leave(p *part) {
 	}
 }
 
-// together loads the parts, advances each, and settles those without an error. Each part has the turn
-// of its group, and leaves it as soon as it is advanced.
+// together loads the parts, advances each, and settles those without an error. Each part has the
+// turn of its group, and leaves it as soon as it is advanced.
 func (e *Engine) together(ctx context.Context, parts []*part) {
 	defer func() {
 		for _, p := range parts {

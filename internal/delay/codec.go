@@ -7,8 +7,8 @@ import (
 	"github.com/effectively-once/once/internal/dedup/encoding"
 )
 
-// content names the fields of the queue and the message of the item. They are numbered as in package
-// encoding.
+// content names the fields of the queue and the message of the item. They are numbered as in
+// package encoding.
 func (i *Item) content(f *encoding.Fields) {
 	m := &i.Message
 	f.Text(1, &i.Queue)

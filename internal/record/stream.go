@@ -38,8 +38,8 @@ type Stream struct {
 	// Retention is how long a done token is kept. Defaults to [DefaultRetention].
 	Retention time.Duration
 	// GroupRetention is how long a group record without state outlives its last message, and in a
-	// partition how long a source does. Defaults to 30 days: 14 in a queue and 14 in its dead-letter
-	// queue.
+	// partition how long a source does. Defaults to 30 days: 14 in a queue and 14 in its
+	// dead-letter queue.
 	GroupRetention time.Duration
 	// StateRetention is how long a group record with state outlives its last message: at least
 	// GroupRetention, or 0 for ever. It counts for a state that an earlier handler left, too.

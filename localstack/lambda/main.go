@@ -56,7 +56,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("lambda", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.config, "config", "", "configuration file (default "+defaultConfigFile+" if it exists, or one stream without destinations)")
-	f.StringVar(&o.listen, "listen", o.listen, "address to serve HTTP on")
+	f.StringVar(&o.listen, "listen", o.listen, "loopback address to serve HTTP on")
 	f.StringVar(&o.functions, "functions", "", "folder with ingest/bootstrap, process/bootstrap and publish/bootstrap (default: built from the repository, or dist outside it)")
 	f.StringVar(&o.name, "name", o.name, "beginning of the names of tables and queues, which are created if they are missing")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "time limit of an invocation")

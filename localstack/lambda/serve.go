@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -63,8 +63,7 @@ func (r *run) sweep(ctx context.Context) {
 
 // serve listens until the context ends, and then finishes the requests in progress.
 func (r *run) serve(ctx context.Context) error {
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", r.listen)
+	listener, err := access.ListenLoopback(ctx, r.listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// unrun returns an error for each file of the packages with a test that is not among those that ran.
-// If only some tests were chosen, one of each package is enough.
+// unrun returns an error for each file of the packages with a test that is not among those that
+// ran. If only some tests were chosen, one of each package is enough.
 func (t *tree) unrun(packages []string, ran []timing, some bool) error {
 	did, any := map[string]bool{}, map[string]bool{}
 	for _, test := range ran {

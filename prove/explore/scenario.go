@@ -131,8 +131,8 @@ type Stream struct {
 	Blob           bool     `yaml:"blob"`
 	Retention      Duration `yaml:"retention"`
 	GroupRetention Duration `yaml:"group-retention"`
-	// Lasts says that the states of groups are kept for ever. Otherwise they are kept as long as the
-	// group is remembered, so that the expiry of a record is explored with its state.
+	// Lasts says that the states of groups are kept for ever. Otherwise they are kept as long as
+	// the group is remembered, so that the expiry of a record is explored with its state.
 	Lasts bool             `yaml:"lasts"`
 	Gap   record.GapPolicy `yaml:"gap"`
 	After Duration         `yaml:"after"`

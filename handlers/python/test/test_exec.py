@@ -129,6 +129,24 @@ class TestExec(unittest.TestCase):
         _, errors = process.communicate(timeout=120)
         self.assertNotIn(b"Traceback", errors)
 
+    def test_requests_of_other_machines_are_not_taken_without_a_secret(self) -> None:
+        for host in ("", "0.0.0.0"):
+            arguments = ["-m", "once_handler", "program:noisy", "--port", "0", "--host", host]
+            _, errors, code = run(arguments, [])
+            self.assertEqual(code, 2, errors)
+            self.assertIn("other machines reach 0.0.0.0: give --secret or --insecure", errors)
+        listening = subprocess.Popen(
+            [sys.executable, *arguments, "--insecure"],
+            stdout=subprocess.PIPE,
+            cwd=HERE,
+            env=BUFFERED,
+        )
+        assert listening.stdout
+        with listening, listening.stdout:
+            line = listening.stdout.readline()
+            listening.kill()
+        self.assertIn(b"program:noisy listens on http://0.0.0.0:", line)
+
     def test_mistakes_in_the_arguments_are_named(self) -> None:
         for name, want in (
             ("program", "must be MODULE:HANDLER"),

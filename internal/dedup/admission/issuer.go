@@ -150,8 +150,8 @@ func (i *Issuer) IssueAll(ctx context.Context, messages []record.Message) []Issu
 	return results
 }
 
-// issuedUntil returns when the issued token of a message expires: [record.IssuedRetention] after now
-// or, if the message is delayed, after the time when it is due.
+// issuedUntil returns when the issued token of a message expires: [record.IssuedRetention] after
+// now or, if the message is delayed, after the time when it is due.
 func (i *Issuer) issuedUntil(a *Arrival) time.Time {
 	from := i.cfg.Now()
 	if a.Waits(from) {

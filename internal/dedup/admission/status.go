@@ -30,7 +30,8 @@ type State struct {
 	Group  string
 	Reply  *record.Reply
 	Token  record.Token
-	// Ended says that the log of the group has ended. It is not set if the token is done or deleted.
+	// Ended says that the log of the group has ended. It is not set if the token is done or
+	// deleted.
 	Ended bool
 
 	entry *record.Pending // of StatusCommitted

@@ -151,7 +151,8 @@ func testClearLatest(t *testing.T, s *suite) {
 			t.Errorf("%s: the record expires %s, want %s as its entry", name, at, late)
 		}
 	}
-	// an entry that the clear removes, and one that it would keep but is kept already, count for nothing
+	// an entry that the clear removes, and one that it would keep but is kept already, count for
+	// nothing
 	g := s.commit(t, s.group(t, groupB()), func(c *record.Commit) {
 		c.Next.Pending = []record.Pending{kept(pending(1)[0], late), kept(pending(2)[0], s.clock.In(time.Minute))}
 	})

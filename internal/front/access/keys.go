@@ -76,8 +76,8 @@ func parseKey(line string, streams []string) (key, error) {
 	return k, nil
 }
 
-// parseOperators reads the keys of operators, one on each line, and returns their hashes. Errors name
-// the line and never a key.
+// parseOperators reads the keys of operators, one on each line, and returns their hashes. Errors
+// name the line and never a key.
 func parseOperators(text string) (keys [][sha256.Size]byte, err error) {
 	at := 0
 	for line := range strings.Lines(text) {

@@ -2,16 +2,6 @@
 // the reasons why some wait, and repair them. The pages are rendered here from the answers that the
 // commands print. Each page names the command that does the same.
 //
-//	console.go  the routes, and who may call them
-//	render.go   pages
-//	feed.go     their renewal by server-sent events
-//	chart.go    rates and latencies
-//	view.go     streams, groups, messages, totals
-//	letters.go  dead letters
-//	log.go      logs and sessions
-//	write.go    sending, redriving, dropping, skipping
-//	command.go  the commands that the pages name
-//
 // # Limits
 //
 // It has no authentication: anyone who can reach the listener can read every page. Requests under a

@@ -143,8 +143,8 @@ func (b *batch) ended(cancel func(), results chan<- []process.Result) {
 // limit is the time in which handlers may start.
 func (r *Runner) limit() time.Duration { return cmp.Or(r.cfg.Limit, r.cfg.Timeout) }
 
-// await waits for the results, at most until [grace] after the limit or after the end of ctx. If there
-// are none by then, each message goes on the queue.
+// await waits for the results, at most until [grace] after the limit or after the end of ctx. If
+// there are none by then, each message goes on the queue.
 func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *watch) {
 	begun, limit := b.runner.cfg.Now(), b.runner.limit()
 	end := time.NewTimer(limit + grace)

@@ -59,16 +59,18 @@ type Options struct {
 	// ReadOnly opens a data folder that exists, and writes nothing to it. It implies Inspect, and
 	// Run is an error.
 	ReadOnly bool
-	// Listen is the address of the HTTP listener that Run opens; if it is empty, Run opens none.
-	Listen string
+	// Listen is the address of the HTTP listener that Run opens; if it is empty, Run opens none,
+	// and none for operators.
+	// Other machines may reach it only if Server authenticates callers, or with Insecure.
+	Listen   string
+	Insecure bool
 	// Ready is called once by Run, with the address that it listens on, when it serves. Optional.
 	Ready func(address string)
 	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
-	// Server has the settings of "once serve" for the listener: TLS, who may call, and limits. Its
-	// Listen and Console are not used: the fields here are. Its Hosts add to AllowHosts. Defaults
-	// to none.
+	// Server has the settings of the listener: TLS, who may call, and limits. Its Listen and
+	// Console are not used: the fields here are. Its Hosts add to AllowHosts. Defaults to none.
 	Server *config.Server
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
@@ -77,8 +79,8 @@ type Options struct {
 	Console Console
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
-	// Programs lets handlers of the kind exec run, and gets their standard error. Without it, they are
-	// an error.
+	// Programs lets handlers of the kind exec run, and gets their standard error. Without it, they
+	// are an error.
 	Programs io.Writer
 	// Sign and Transport are those of [pipeline.Config]. Optional.
 	Sign      func(url string, next http.RoundTripper) (http.RoundTripper, error)
@@ -326,9 +328,11 @@ func configured(c *config.Config, declared []system.Stream) error {
 	return nil
 }
 
-// Handler serves HTTP and the sending part of the SQS JSON protocol. It is not guarded: only the
-// listener of Run refuses requests from other origins and to other host names.
-func (s *System) Handler() http.Handler { return s.handler }
+// Handler serves HTTP and the sending part of the SQS JSON protocol, for the callers that Server
+// allows. Only the listener of Run refuses requests from other origins and to other host names.
+func (s *System) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.front.Load().api.ServeHTTP(w, r) })
+}
 
 // Tokens returns the store of the tokens of decorators and middleware. From then on, expired
 // records are deleted until Close, also if Run is never called.

@@ -22,6 +22,7 @@ type front struct {
 	config      *config.Server
 	access      *access.Access // nil: everybody may call
 	certificate *certificate   // nil: plain HTTP
+	api         http.Handler   // behind access
 	handler     http.Handler   // of the listener
 }
 
@@ -29,7 +30,7 @@ type front struct {
 func (s *System) openFront() (err error) {
 	f := &front{config: s.options.Server}
 	if c := f.config; c != nil && !s.options.Inspect {
-		if c.TLS != nil {
+		if c.TLS != nil && s.options.Listen != "" {
 			if f.certificate, err = openCertificate(*c.TLS, s.options.Log); err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func (s *System) openFront() (err error) {
 			return err
 		}
 	}
-	f.handler = s.behind(f)
+	s.complete(f)
 	s.front.Store(f)
 	return nil
 }
@@ -81,7 +82,7 @@ func (s *System) nextFront(c *config.Config) (*front, error) {
 	if f.access, err = before.access.Next(c.Server, c.StreamNames()); err != nil {
 		return nil, err
 	}
-	f.handler = s.behind(f)
+	s.complete(f)
 	return f, nil
 }
 
@@ -92,18 +93,18 @@ func (s *System) takeFront(f *front) {
 	}
 }
 
-// behind returns the handler of the listener, behind a front.
-func (s *System) behind(f *front) http.Handler {
-	handler := s.handler
+// complete sets the handlers of a front.
+func (s *System) complete(f *front) {
+	f.api = s.handler
 	if f.access != nil {
-		handler = f.access.Handler(handler)
+		f.api = f.access.Handler(s.handler)
 	}
-	var origins []string
+	handler, origins := f.api, []string(nil)
 	if f.config != nil && f.config.CORS != nil {
 		origins = f.config.CORS.Origins
 		handler = shared(handler, origins)
 	}
-	return guarded(handler, s.namesBy(f), origins, s.denied)
+	f.handler = guarded(handler, s.namesBy(f), origins, s.denied)
 }
 
 // namesBy returns the host names of the listener.

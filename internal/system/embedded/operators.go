@@ -25,11 +25,10 @@ const operatorConnections = 256
 // It has the certificate of the server.
 func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 	c := s.options.Server
-	if c == nil || c.Admin == nil || c.Admin.Listen == "" {
+	if c == nil || c.Admin == nil || c.Admin.Listen == "" || s.options.Listen == "" {
 		return func() {}, nil
 	}
-	var listening net.ListenConfig
-	listener, err := listening.Listen(context.WithoutCancel(ctx), "tcp", c.Admin.Listen)
+	listener, err := access.Listen(context.WithoutCancel(ctx), c.Admin.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for operators: %w", err)
 	}

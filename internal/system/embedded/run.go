@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
@@ -142,6 +144,13 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.recall(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("run system: %w", err)
 	}
+	listener, err := s.listen(ctx) // first: a refused address ends Run before anybody is served
+	if err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	if listener != nil {
+		defer func() { _ = listener.Close() }() // serve closes it, if it comes to that
+	}
 	stopOperators, err := s.serveOperators(ctx)
 	if err != nil {
 		return fmt.Errorf("run system: %w", err)
@@ -160,7 +169,7 @@ func (s *System) Run(ctx context.Context) error {
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
 	wg.Go(func() { s.scheduleForever(serving) })
-	err = s.serve(ctx)
+	err = s.serve(ctx, listener)
 	end()
 	stop()
 	s.direct.Close()
@@ -200,18 +209,36 @@ func (s *System) poller(q *pebblequeue.Queue, handle queue.Handler) *poller {
 // nor the SQS endpoint lets a client send under their name.
 func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
 
-// serve listens until the context ends.
-func (s *System) serve(ctx context.Context) error {
+// listen opens the HTTP listener, and logs how others could misuse it. It returns nil if there is
+// none.
+func (s *System) listen(ctx context.Context) (net.Listener, error) {
 	if s.options.Listen == "" {
+		return nil, nil
+	}
+	c, open := cmp.Or(s.options.Server, &config.Server{}), access.ListenLoopback
+	if s.options.Insecure || c.Auth != nil {
+		open = access.Listen
+	}
+	listener, err := open(context.WithoutCancel(ctx), s.options.Listen)
+	if errors.Is(err, access.ErrExposed) {
+		err = fmt.Errorf("%w: listen on 127.0.0.1, or set server.auth in the configuration, or Options.Insecure", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	for _, w := range c.Exposed(listener.Addr().String()) {
+		s.options.Log.Warn("the server is exposed", "what", w)
+	}
+	return listener, nil
+}
+
+// serve serves until the context ends. listener may be nil.
+func (s *System) serve(ctx context.Context, listener net.Listener) error {
+	if listener == nil {
 		s.up("")
 		<-ctx.Done()
 		s.down()
 		return nil
-	}
-	var config net.ListenConfig
-	listener, err := config.Listen(context.WithoutCancel(ctx), "tcp", s.options.Listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
 	}
 	server := s.server()
 	s.up(listener.Addr().String())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import ipaddress
 import os
 from typing import Any
 
@@ -26,7 +27,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument(
         "--secret",
-        help="env:NAME or file:PATH, as in once.yaml; without it signatures are not checked",
+        help="env:NAME or file:PATH, as in once.yaml; without it signatures are not checked, "
+        "and other machines must not reach the host",
+    )
+    parser.add_argument(
+        "--insecure", action="store_true", help="let other machines call without --secret"
     )
     parser.add_argument(
         "--show-errors", action="store_true", help="write the text of exceptions into answers"
@@ -65,6 +70,11 @@ def _serve(options: argparse.Namespace) -> None:
         raise UsageError(f"--secret {options.secret}: {e}") from None
     with server(endpoint, options.host, options.port) as s:
         host, port = s.server_address[:2]
+        local = ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+        if secret is None and not local and not options.insecure:
+            raise UsageError(
+                f"other machines reach {host!s}: give --secret or --insecure, or leave out --host"
+            )
         print(f"{options.handler} listens on http://{host!s}:{port}", flush=True)
         s.serve_forever()
 
