@@ -216,7 +216,8 @@ func encodeState[S any](state S) ([]byte, error) {
 	return encoded, err
 }
 
-// Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a
-// waiting caller receives a 400 with it. The detail is for people and must not contain secrets; err
-// may be nil.
+// Reject says that a message can't be processed: it goes to the dead-letter queue with the detail,
+// and every caller receives a 400 with it, also one that repeats the message. To say no to one that
+// was understood, reply: a.Reply(409, …). The detail is for people and must not contain
+// secrets; err may be nil.
 func Reject(detail string, err error) error { return &record.RejectError{Detail: detail, Err: err} }

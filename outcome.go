@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/effectively-once/once/internal/record"
@@ -15,11 +16,12 @@ const (
 	Retry Kind = iota
 	// Processed: this call committed it.
 	Processed
-	// Duplicate: it was done before; Reply is the stored reply.
+	// Duplicate: it was done before, and Reply is the stored reply; or it was rejected before, and
+	// Reason and Detail are those of that time.
 	Duplicate
 	// Held: it is stored until its predecessors arrive.
 	Held
-	// Rejected: it will not be processed. It belongs in a dead-letter queue, with the reason.
+	// Rejected: it will not be processed, and repetitions are rejected too if the handler decided it.
 	Rejected
 )
 
@@ -67,6 +69,9 @@ type Reply struct {
 
 func outcome(o record.Outcome) Outcome {
 	kinds := [...]Kind{record.Retry: Retry, record.Processed: Processed, record.Duplicate: Duplicate, record.HeldBack: Held, record.Rejected: Rejected}
+	if reason, detail, ok := o.Reply.Refused(); ok {
+		o.Reason, o.Detail, o.Reply = reason, cmp.Or(o.Detail, detail), nil
+	}
 	return Outcome{Kind: kinds[o.Kind], Reason: string(o.Reason), Detail: o.Detail, Reply: reply(o.Reply), Err: o.Err}
 }
 

@@ -133,7 +133,8 @@ func (s *System) start() (system.Engine, error) {
 // Process runs a batch of deliveries and returns their outcomes, in the same order. Messages of one
 // group are processed in order; if one must be retried, so must the later ones of its group. The
 // caller acknowledges deliveries whose outcome is settled, redelivers the others, and puts rejected
-// ones on a dead-letter queue. Effects are published by [System.Run], here or in another process.
+// ones on a dead-letter queue; those that the handler rejected are on the system's already. Effects
+// are published by [System.Run], here or in another process.
 func (s *System) Process(ctx context.Context, messages ...Message) []Outcome {
 	outcomes := make([]Outcome, len(messages))
 	engine, err := s.start()

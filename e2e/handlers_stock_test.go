@@ -75,24 +75,24 @@ func judgeStock(v *verdict, h *handled) {
 	judgeStockReplies(v, h, made)
 }
 
-// judgeStockReplies checks that each change with a reply was made, and that each rejection has its
+// judgeStockReplies checks that each change with a reply was made, and that each refusal has its
 // reason.
 func judgeStockReplies(v *verdict, h *handled, made map[string]bool) {
-	rejected := 0
+	refused := 0
 	for _, o := range h.load {
-		if _, ok := h.replyTo(o); ok && !made[o.key] {
-			v.add("%s was answered, and the warehouse did not get it", o.key)
-		}
-		for _, r := range h.replies[o.key] {
-			if r.rejected {
-				rejected++
-				if r.body != "not enough in stock" {
-					v.add("%s was rejected: %s; want only for want of stock", o.key, r.body)
-				}
+		r, ok := h.replyTo(o)
+		switch {
+		case !ok:
+		case r.status == http.StatusOK && !made[o.key], r.status != http.StatusOK && made[o.key]:
+			v.add("%s was answered %+v; the warehouse got it: %v", o.key, r, made[o.key])
+		case r.status != http.StatusOK:
+			refused++
+			if r.body != "not enough in stock" {
+				v.add("%s was refused: %s; want only for want of stock", o.key, r.body)
 			}
 		}
 	}
-	if rejected == 0 || len(made) < len(h.load)/4 {
-		v.add("%d rejections and %d changes: want some of both", rejected, len(made))
+	if refused == 0 || len(made) < len(h.load)/4 {
+		v.add("%d refusals and %d changes: want some of both", refused, len(made))
 	}
 }

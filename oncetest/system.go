@@ -201,8 +201,10 @@ func (b *backend) Trigger(_ context.Context, groups []record.GroupKey, delay tim
 
 var errNoQueue = errors.New("a system in memory has no queues")
 
-func (b *backend) Return(context.Context, []record.Message) error     { return errNoQueue }
-func (b *backend) DeadLetter(context.Context, []record.Refused) error { return errNoQueue }
+func (b *backend) Return(context.Context, []record.Message) error { return errNoQueue }
+
+// DeadLetter forgets the letter: nothing reads it, and the outcome of the message has the reason.
+func (b *backend) DeadLetter(context.Context, []record.Refused) error { return nil }
 
 // A sender records the deliveries to one destination.
 type sender struct {

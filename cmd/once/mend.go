@@ -64,20 +64,25 @@ is appended and dealt again once, and its entry has the key of the first one as 
 becomes a dead letter again. once show --dead-letters lists them. If a dead letter could not be put back, redrive names it with the error and exits
 with 5; once drop deletes those that can never be put back.
 
+A message that its handler rejected is answered: its sender was told no, or is told so when it asks, and may have acted on that. Such a dead letter
+stays, and is counted; the exit code is 5. --answered puts it back too: the answer is forgotten, the message is processed, and its new outcome is the
+answer from then on. This is logged with the name of the user.
+
 With --stack the deployed functions redrive, each its own dead-letter queues, because only they are trusted to say who sent a message. They are called
 until all dead letters that were there at the beginning are done; ctrl-C stops it, and the same command continues. A dead letter is deleted only
 when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and no permissions on the queues; with the permission
 sqs:GetQueueAttributes, --max prints how many are left. It needs no configuration.`,
-		Example: `  once redrive --reason rejected
-  once redrive --id order-1
+		Example: `  once redrive --reason attempts
+  once redrive --id order-1 --answered
   once redrive --queue ingress-dead.fifo --max 10 --json
-  once redrive --stack Once --profile prod --reason rejected`,
+  once redrive --stack Once --profile prod --reason undeliverable`,
 		Args: arguments(cobra.NoArgs),
 	}
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	var o admin.RedriveOptions
 	queueFlags(cmd, &o.Queue, &o.Stream, &o.Reason, &o.ID)
 	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most this many; 0 is all")
+	cmd.Flags().BoolVar(&o.Answered, "answered", false, "put back dead letters whose senders were told no, too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Max < 0 {
 			return usageError(cmd, errors.New("--max must be at least 0"))
@@ -85,18 +90,21 @@ sqs:GetQueueAttributes, --max prints how many are left. It needs no configuratio
 		if err := checkReason(o.Reason); err != nil {
 			return usageError(cmd, err)
 		}
+		if on.stack.Name == "" {
+			o.By = operator()
+		}
 		done := a.showRedrive(on.stack)
 		return a.look(cmd, on, a.editFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
 			done()
-			nothing := info.Redriven+info.Failed == 0
+			nothing := info.Redriven+info.Answered+info.Failed == 0
 			switch {
 			case err != nil && nothing && info.Left == 0:
 				return err
 			case err == nil && nothing && o.ID != "":
 				return noLetter(s, o.ID)
 			}
-			return unfinished(errors.Join(a.printRedriven(info, *asJSON), err), info.Failed)
+			return unfinished(errors.Join(a.printRedriven(info, *asJSON), err), info.Answered+info.Failed)
 		})
 	}
 	return cmd
@@ -123,7 +131,11 @@ func (a *app) printRedriven(info admin.RedriveInfo, asJSON bool) error {
 	if asJSON {
 		return printJSON(a.out, info)
 	}
-	_, err := fmt.Fprintf(a.out, "put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
+	text := fmt.Sprintf("put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
+	if info.Answered > 0 {
+		text += fmt.Sprintf("not put back: %s; the senders were told no, --answered processes the messages nevertheless\n", plural(info.Answered, "dead letter"))
+	}
+	_, err := fmt.Fprint(a.out, text)
 	return errors.Join(err, a.printFailures(info.Failures))
 }
 

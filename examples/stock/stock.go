@@ -21,7 +21,8 @@ func change(_ context.Context, a *once.Attempt[Stock], m once.Message) error {
 		return once.Reject("not a change of stock", err)
 	}
 	if c.Take > a.State.OnHand+c.Add {
-		return once.Reject("not enough in stock", nil)
+		a.Reply(http.StatusConflict, once.Text("not enough in stock"))
+		return nil
 	}
 	a.State.OnHand += c.Add - c.Take
 	a.Send("warehouse", once.JSON(c))

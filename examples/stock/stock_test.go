@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/effectively-once/once"
@@ -27,12 +28,12 @@ func TestADuplicateChangesTheStockOnce(t *testing.T) {
 	}
 }
 
-func TestAnOrderWithoutStockIsRefused(t *testing.T) {
+func TestAnOrderWithoutStockIsAnsweredNo(t *testing.T) {
 	sys := oncetest.New("warehouse")
 	once.Handle(sys.System, "stock", change)
 
 	o := sys.Call(t.Context(), message("order-1", `{"Take":3}`))
-	if o.Kind != once.Rejected || o.Detail != "not enough in stock" {
+	if o.Reply.Status != http.StatusConflict || len(sys.Sent("warehouse")) > 0 {
 		t.Errorf("got %+v", o)
 	}
 }

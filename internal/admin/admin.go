@@ -127,6 +127,11 @@ type RedriveOptions struct {
 	ID string `json:"id,omitempty"`
 	// Max is the largest number that is put back; 0 means all that exist now.
 	Max int `json:"max,omitempty"`
+	// Answered puts back letters whose callers were told that their messages are refused, too. The
+	// new outcome of such a message takes the place of that answer.
+	Answered bool `json:"answered,omitempty"`
+	// By names the operator in the log, as in [DropOptions].
+	By string `json:"by,omitempty"`
 }
 
 // SkipOptions name the effect to skip.

@@ -92,7 +92,7 @@ func (c *Client) DeadLetters(ctx context.Context, o DeadLettersOptions) ([]DeadL
 // Redrive implements [Admin].
 func (c *Client) Redrive(ctx context.Context, o RedriveOptions) (RedriveInfo, error) {
 	return ask[RedriveInfo](ctx, c, http.MethodPost, "/redrive",
-		url.Values{"queue": {o.Queue}, "stream": {o.Stream}, "reason": {o.Reason}, "id": {o.ID}, "max": {strconv.Itoa(o.Max)}})
+		url.Values{"queue": {o.Queue}, "stream": {o.Stream}, "reason": {o.Reason}, "id": {o.ID}, "max": {strconv.Itoa(o.Max)}, "answered": {strconv.FormatBool(o.Answered)}, "by": {o.By}})
 }
 
 // Drop implements [Admin].

@@ -37,7 +37,7 @@ func handler(a Admin, bounded limits) http.Handler {
 		return deadLetters(a, r, bounded)
 	}))
 	mux.Handle("POST /sweep", answer(nil, func(r *http.Request) (any, error) { return a.Sweep(r.Context()) }))
-	mux.Handle("POST /redrive", answer([]string{"queue", "stream", "reason", "id", "max"}, func(r *http.Request) (any, error) { return redrive(a, r) }))
+	mux.Handle("POST /redrive", answer([]string{"queue", "stream", "reason", "id", "max", "answered", "by"}, func(r *http.Request) (any, error) { return redrive(a, r) }))
 	mux.Handle("POST /drop", answer([]string{"queue", "stream", "reason", "id", "until", "message_id", "by"}, func(r *http.Request) (any, error) { return drop(a, r) }))
 	mux.Handle("POST /skip", answer([]string{"stream", "group", "number"}, func(r *http.Request) (any, error) { return skip(a, r) }))
 	mux.Handle("GET /schedules", answer(nil, func(r *http.Request) (any, error) { return listed(a.Schedules(r.Context())) }))
@@ -90,7 +90,13 @@ func redrive(a Admin, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := RedriveOptions{Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Max: limit}
+	answered, err := strconv.ParseBool(cmp.Or(r.Form.Get("answered"), "false"))
+	if err != nil {
+		return nil, badRequest{errors.New("answered must be true or false")}
+	}
+	o := RedriveOptions{
+		Queue: r.Form.Get("queue"), Stream: r.Form.Get("stream"), Reason: r.Form.Get("reason"), ID: r.Form.Get("id"), Max: limit, Answered: answered, By: r.Form.Get("by"),
+	}
 	return a.Redrive(r.Context(), o)
 }
 

@@ -207,9 +207,9 @@ type MessageInfo struct {
 	Group string `json:"group,omitempty"`
 	// Status is accepted, held, committed, done, rejected or deleted.
 	Status string `json:"status"`
-	// Reason is why the message was rejected.
+	// Reason is why the message was rejected, or is a dead letter.
 	Reason string `json:"reason,omitempty"`
-	// Detail is the text with which the handler refused it.
+	// Detail explains the reason.
 	Detail  string     `json:"detail,omitempty"`
 	Reply   *ReplyInfo `json:"reply,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
@@ -325,10 +325,12 @@ type Content struct {
 
 // RedriveInfo counts the results of a redrive.
 type RedriveInfo struct {
-	// Redriven dead letters were put back; Left did not match or were over the limit; Failed could
-	// not be put back and stay.
+	// Redriven dead letters were put back; Left did not match or were over the limit; Answered stay
+	// because their callers were told that the messages are refused; Failed could not be put back and
+	// stay.
 	Redriven int `json:"redriven"`
 	Left     int `json:"left"`
+	Answered int `json:"answered"`
 	Failed   int `json:"failed"`
 	// Failures names the dead letters that could not be put back, and why.
 	Failures []RedriveFailure `json:"failures,omitempty"`

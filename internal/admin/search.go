@@ -157,16 +157,16 @@ func (o HashOptions) InGroup(g *record.Group) (record.Message, bool) {
 // Info describes a message of which only the token is known.
 func (f *Found) Info() MessageInfo {
 	t := &f.Token
-	state := admission.State{Status: admission.StatusAccepted, Group: t.Group, Reply: t.Reply, Token: *t}
+	state := admission.State{Group: t.Group, Reply: t.Reply, Token: *t}
 	switch {
 	case t.Deleted():
 		state.Status = admission.StatusDeleted
 	case t.State == record.Done:
 		state.Status = admission.StatusDone
-	case t.Reason != "" && !t.Deleting():
-		state.Status, state.Reason, state.Detail = admission.StatusRejected, t.Reason, t.Detail
+	default:
+		state.OfToken()
 	}
-	info := describe(record.Message{Stream: t.Stream}, state)
+	info := describe(record.Message{Stream: t.Stream}, state.Told())
 	info.Hash = t.Key.Short()
 	return info
 }

@@ -88,15 +88,18 @@ func refusal(err error) *record.RefusedError {
 }
 
 // blame looks for the message that makes a commit too large for the store, so that the next plan
-// refuses it. If the plan ran several messages, or holds some, blame makes each message that runs
-// commit alone from now on. If it ran a single message, that is the one. blame reports whether a
-// message ran at all.
+// refuses it. If the plan ran several messages, or has others beside one, blame makes each that runs
+// commit alone from now on. If it ran a single message, that is the one. If the plan has nothing but
+// refusals, the record is too full to remember them: the next plan refuses without that. blame
+// reports whether another plan may fit.
 func (p *part) blame(pl *plan, why string) bool {
 	switch {
-	case pl.runs == 0:
+	case pl.runs == 0 && pl.remembered == 0:
 		return false
-	case pl.runs > 1, len(pl.hold) > 0:
+	case pl.runs > 1, pl.runs > 0 && len(pl.hold) > 0, pl.accepted && pl.remembered > 0 && !p.alone:
 		p.alone = true
+	case pl.remembered > 0:
+		p.unremembered = true
 	case p.refused == nil:
 		p.refused = map[record.TokenKey]string{pl.ran.Token(): why}
 	default:

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,17 @@ import (
 // incarnation too, if there is one.
 func (e *Engine) DropGroup(ctx context.Context, key record.GroupKey) error {
 	var incarnation uint64
+	if err := e.untilFirst(ctx, func() error { return e.drop(ctx, key, &incarnation) }); err != nil {
+		return fmt.Errorf("drop group: %w", err)
+	}
+	return nil
+}
+
+// untilFirst repeats a call while another worker is faster.
+func (e *Engine) untilFirst(ctx context.Context, do func() error) error {
 	for n := 1; ; n++ {
-		err := e.drop(ctx, key, &incarnation)
-		if err == nil || !errors.Is(err, record.ErrConflict) || n == maxRounds {
+		err := do()
+		if !errors.Is(err, record.ErrConflict) || n == maxRounds {
 			return err
 		}
 		if err := e.cfg.Pause(ctx, n); err != nil {
@@ -35,7 +44,7 @@ func (e *Engine) DropGroup(ctx context.Context, key record.GroupKey) error {
 func (e *Engine) drop(ctx context.Context, key record.GroupKey, incarnation *uint64) error {
 	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {
-		return fmt.Errorf("drop group: %w", err)
+		return err
 	}
 	g := groups[0]
 	if *incarnation == 0 {
@@ -45,15 +54,12 @@ func (e *Engine) drop(ctx context.Context, key record.GroupKey, incarnation *uin
 	case g.Version == 0 || g.Incarnation != *incarnation:
 		return nil
 	case g.HasHeld():
-		return fmt.Errorf("drop group: %w", errHeld)
+		return errHeld
 	case len(g.Leftovers()) > 0 || g.HasEffects():
 		if err := e.publisher.Publish(ctx, []record.GroupKey{key})[0]; err != nil {
-			return fmt.Errorf("drop group: %w", err)
+			return err
 		}
-		if err := e.publisher.ClearLeftovers(ctx, key); err != nil {
-			return fmt.Errorf("drop group: %w", err)
-		}
-		return fmt.Errorf("drop group: %w", record.ErrConflict)
+		return cmp.Or(e.publisher.ClearLeftovers(ctx, key), record.ErrConflict)
 	}
 	// the next incarnation has a later millisecond
 	for uint64(e.cfg.Now().UnixMilli()) <= g.Incarnation {
@@ -66,7 +72,7 @@ func (e *Engine) drop(ctx context.Context, key record.GroupKey, incarnation *uin
 	next.Succeed(&g, now, 0)
 	next.Expires = now
 	if err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: g, Next: next, Attempt: e.cfg.NewID()}); err != nil {
-		return fmt.Errorf("drop group: %w", err)
+		return err
 	}
 	e.cfg.Appended(key) // so that its readers look
 	return nil

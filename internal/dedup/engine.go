@@ -118,7 +118,7 @@ func New(cfg Config) (*Engine, error) {
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Numbered: cfg.Numbered, Restores: cfg.Restores, Large: cfg.Large, CheckDelay: cfg.CheckDelay, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
-		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Running: cfg.Running, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
+		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Queues: cfg.Queues, Publisher: publisher, Running: cfg.Running, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
 	})
 	issuer := admission.New(admission.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Restores: cfg.Restores, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,

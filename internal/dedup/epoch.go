@@ -11,15 +11,12 @@ import (
 // before. See [admission.Issuer.IssueEpoch]. If other callers ask for the same source at the same
 // time, it tries again.
 func (e *Engine) IssueEpoch(ctx context.Context, m record.Message, after *uint64) (uint64, error) {
-	for n := 1; ; n++ {
-		epoch, err := e.issuer.IssueEpoch(ctx, m, after)
-		if !errors.Is(err, record.ErrConflict) || n == maxRounds {
-			return epoch, err
-		}
-		if err := e.cfg.Pause(ctx, n); err != nil {
-			return 0, err
-		}
-	}
+	var epoch uint64
+	err := e.untilFirst(ctx, func() (err error) {
+		epoch, err = e.issuer.IssueEpoch(ctx, m, after)
+		return err
+	})
+	return epoch, err
 }
 
 // CheckEpochs refuses the messages of epochs that were issued and are no longer the newest of their

@@ -52,7 +52,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "a refusal within a batch", stream: key, batches: [][]record.Message{keyed("a: send", "b: reject", "c: send")},
-			state: "a,c,", out: []string{"s/g/1", "s/g/2"}, dead: []string{"b rejected"},
+			state: "a,c,", out: []string{"s/g/1", "s/g/3"}, dead: []string{"b rejected"},
 		},
 		{
 			name: "blobs", stream: key, batches: [][]record.Message{keyed("a: blob=k send", "b: blob=l")}, state: "a,b,",
@@ -198,7 +198,7 @@ func (r *run) deliver(batch []*entry) {
 		outcomes = w.Process(context.Background(), messages)
 	}
 	for i, o := range outcomes {
-		refused := o.Kind == record.Rejected && w.Refuse(context.Background(), []record.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
+		refused := o.Kind == record.Rejected && o.Reply == nil && w.Refuse(context.Background(), []record.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
 		if o.Settled() && !refused && !dead.Load() && (!r.call || !r.nested.Load()) {
 			batch[i].gone = true
 		}

@@ -219,7 +219,7 @@ func fates(outcomes []record.Outcome) []string {
 	out := make([]string, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = strings.TrimSpace(o.Kind.String() + " " + string(o.Reason))
-		if o.Reply != nil {
+		if o.Reply != nil && o.Kind != record.Rejected {
 			out[i] += " with " + string(o.Reply.Body)
 		}
 	}

@@ -56,7 +56,9 @@ type part struct {
 	doubts   []*plan                    // commits whose result is unknown
 	alone    bool                       // commit each message alone, to find one that is too large
 	refused  map[record.TokenKey]string // details of messages that are too large to commit
-	pace     pace                       // of the calls of a batch handler
+	// unremembered says that the record has no room for refusals.
+	unremembered bool
+	pace         pace // of the calls of a batch handler
 	way
 	sweeping bool
 	turn     bool  // the part has the turn of its group, see [admission.Running]

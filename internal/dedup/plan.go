@@ -34,14 +34,18 @@ type plan struct {
 	runs    int       // handlers run
 	ran     *item     // the message of the last run
 	added   int       // pending entries added by this plan, at the end of next.Pending
-	bytes   int       // of next.Pending
+	// remembered counts the refusals that the commit remembers; accepted says that a message is
+	// processed by it.
+	remembered int
+	accepted   bool
+	bytes      int // of next.Pending
 	// tokens of messages without effects, which the commit marks done
 	done      []record.Token
 	doneBytes int
 	// entries of the group's log, which the commit appends, and their size
 	entries    log.Writer
 	entryBytes int
-	// held messages, to be dead-lettered before the commit that releases them
+	// messages to be dead-lettered before the commit, which releases them or remembers the refusal
 	refused []record.Refused
 	failing []record.Message // held messages, to be put back on their queue before that commit
 	events  []record.Event
@@ -178,6 +182,9 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		return nil
 	}
 	fate, err := pl.run(ctx, it)
+	if err == nil && !pl.more {
+		err = pl.reject(it, &fate)
+	}
 	if err != nil || pl.more {
 		return err
 	}
@@ -195,7 +202,7 @@ func (pl *plan) admit(it *item) (fate record.Outcome, fresh bool) {
 	token := pl.token(it)
 	fate, fresh = admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
 	if fate.Kind == record.Duplicate && it.tried(token.Owner) {
-		fate.Kind = record.Processed
+		fate = record.Committed(fate.Reply)
 	}
 	return fate, fresh
 }
@@ -209,7 +216,7 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 	}
 	fate := record.Outcome{Kind: record.Duplicate, Reply: entry.Reply}
 	if it.tried(entry.Attempt) {
-		fate.Kind = record.Processed
+		fate = record.Committed(entry.Reply)
 	}
 	pl.decide(it, fate)
 	pl.part.trigger = true

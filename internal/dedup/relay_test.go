@@ -89,7 +89,7 @@ func TestARelayedKeyIsRefusedForAnotherContent(t *testing.T) {
 		{"within a batch", nil, nil, keyed("a: reply", "a", "a: reply"), []string{"processed with a", "rejected key-reuse", "duplicate with a"}},
 		{"once it is done", keyed("a: reply"), nil, keyed("a", "a: reply"), []string{"rejected key-reuse", "duplicate with a"}},
 		{"once it is issued", nil, keyed("a: reply"), keyed("a", "a: reply"), []string{"rejected key-reuse", "processed with a"}},
-		{"after a refusal", nil, nil, keyed("a: reject", "a", "a: reject"), []string{"rejected rejected", "retry", "rejected rejected"}},
+		{"after a refusal", nil, nil, keyed("a: reject", "a", "a: reject"), []string{"rejected rejected", "rejected key-reuse", "duplicate with no"}},
 		{"after a failure", nil, nil, keyed("a: fail", "a", "a: fail"), []string{"retry", "retry", "retry"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

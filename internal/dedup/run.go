@@ -25,7 +25,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if refused, ok := pl.refuse(it); ok {
 		return refused, nil
 	}
-	if pl.more = pl.part.alone && pl.runs > 0; pl.more {
+	if pl.more = pl.part.alone && pl.runs+pl.remembered > 0; pl.more {
 		return record.Outcome{}, nil
 	}
 	if pl.call != nil && !it.OnlyEnds() {
@@ -92,16 +92,8 @@ func (pl *plan) add(ctx context.Context, it *item, a *record.Attempt, effects []
 		return admission.BeyondLimits("targets"), nil
 	}
 	entry := it.NewEntry(a, effects, pl.part.stream)
-	if len(effects) == 0 && pl.commitsDone {
-		return pl.finish(it, a, &entry, &entries)
-	}
-	switch {
-	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
-	case pl.changed:
-		pl.more = true
-		return record.Outcome{}, nil
-	default:
-		return record.Outcome{}, record.ErrFull
+	if err := pl.makeRoomFor(&entry); err != nil || pl.more {
+		return record.Outcome{}, err
 	}
 	if len(pl.staged) == 0 {
 		pl.since = pl.cfg.Now()
@@ -111,23 +103,69 @@ func (pl *plan) add(ctx context.Context, it *item, a *record.Attempt, effects []
 	if pl.staged = append(pl.staged, staged...); err != nil {
 		return record.Outcome{}, err
 	}
-	it.attempts = append(it.attempts, a.ID)
-	pl.adopt(it, a)
-	pl.take(entry)
+	pl.keep(it, a, &entry)
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(&entries, it.Seen)
 }
 
-// finish adds the results of an attempt without effects to the plan. The commit marks its token
-// done, so the record needs no entry for it. If finish sets pl.more, the message did not fit.
-func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entries *addition) (record.Outcome, error) {
-	size := entry.Size()
-	if pl.more = len(pl.done) > 0 && pl.doneBytes+size > MaxPending; pl.more {
-		return record.Outcome{}, nil
+// reject adds the refusal of a message to the plan if it is final: it is remembered as a reply is.
+// The dead letter is written before the commit, because no repetition writes it again; the caller
+// of Call gets the refusal itself. If reject sets pl.more, the refusal did not fit.
+func (pl *plan) reject(it *item, fate *record.Outcome) error {
+	if fate.Kind == record.Processed {
+		pl.accepted = true
 	}
+	if fate.Kind != record.Rejected || !fate.Reason.Final() || it.Timer != "" || pl.part.unremembered {
+		return nil
+	}
+	if pl.more = pl.part.alone && pl.accepted; pl.more {
+		return nil
+	}
+	a := &record.Attempt{ID: pl.attempt + ".refusal" + strconv.Itoa(pl.runs), State: pl.next.State}
+	if it.Route != "" {
+		a.ID += record.RequestAttempt
+	}
+	fate.Reply = record.Refusal(fate.Reason, fate.Detail)
+	a.Reply(*fate.Reply)
+	entry := it.NewEntry(a, nil, pl.part.stream)
+	if err := pl.makeRoomFor(&entry); err != nil || pl.more {
+		return err
+	}
+	pl.keep(it, a, &entry)
+	pl.remembered++
+	if !pl.part.early || pl.part.direct {
+		pl.refused = append(pl.refused, record.Refused{Message: it.Message, Reason: fate.Reason, Detail: fate.Detail})
+	}
+	return nil
+}
+
+// marks reports whether the commit marks the token of an entry done, so that the record needs no
+// entry for it.
+func (pl *plan) marks(entry *record.Pending) bool { return len(entry.Effects) == 0 && pl.commitsDone }
+
+// makeRoomFor sets pl.more if an entry does not fit into the plan, and returns record.ErrFull if it
+// does not fit into the record.
+func (pl *plan) makeRoomFor(entry *record.Pending) error {
+	switch {
+	case pl.marks(entry):
+		pl.more = len(pl.done) > 0 && pl.doneBytes+entry.Size() > MaxPending
+	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
+	case pl.changed:
+		pl.more = true
+	default:
+		return record.ErrFull
+	}
+	return nil
+}
+
+// keep adds the results of an attempt and its entry to the plan.
+func (pl *plan) keep(it *item, a *record.Attempt, entry *record.Pending) {
 	it.attempts = append(it.attempts, a.ID)
 	pl.adopt(it, a)
-	pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+size
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries, it.Seen)
+	if pl.marks(entry) {
+		pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+entry.Size()
+		return
+	}
+	pl.take(*entry)
 }
 
 // adopt takes over the state and the timers of an attempt.

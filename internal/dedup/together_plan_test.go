@@ -123,7 +123,9 @@ func TestAMessageThatIsTooLargeForACommonWriteIsPlannedAgainWithoutALoad(t *test
 		l := newTogetherLab(t)
 		w := roomWorker(l, byKey)
 		same(t, "fates", w.process(keyed("X")[0], other()), []string{"rejected invalid", "processed"})
-		same(t, "calls", w.calls(), []string{"load g h +2 tokens", "run X", "run z", "commit h v1", "mark 1"})
+		same(t, "calls", w.calls(), []string{
+			"load g h +2 tokens", "run X", "run z", "commit h v1", "dead X invalid", "commit g v1", "mark 1", "load +1 tokens", "swap absent done",
+		})
 	})
 }
 

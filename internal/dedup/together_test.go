@@ -150,11 +150,16 @@ func TestMessagesWhoseCommonWriteHasNoAnswerAreAppliedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { s.processAll(t, 3, nil) })
 }
 
+// A letterbox takes dead letters, and nothing else.
+type letterbox struct{ record.Queues }
+
+func (letterbox) DeadLetter(context.Context, []record.Refused) error { return nil }
+
 func TestAMessageThatIsTooLargeForACommonWriteIsRefusedAlone(t *testing.T) {
 	s := &oneWrite{Store: memstore.New(time.Now)}
 	large := func(c *record.Commit) bool { return c.Next.Key.Group == "g1" }
 	e, err := dedup.New(dedup.Config{
-		Store: refusing{s, large}, Queues: &worker{}, Streams: []record.Stream{{Name: "s", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		Store: refusing{s, large}, Queues: letterbox{}, Streams: []record.Stream{{Name: "s", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
 			a.State = append(a.State, 'x')
 			return nil
 		}}},

@@ -103,32 +103,7 @@ func TestAFailedIssueReturnsAnError(t *testing.T) {
 	}
 }
 
-func TestARefusalIsWrittenToTheTokenAndTheMessageCanBeSentAgain(t *testing.T) {
-	for _, stream := range []record.Stream{byKey, byToken} {
-		l := newLab(t)
-		w := l.worker(stream)
-		m := keyed("a: reject")[0]
-		if stream.Admission == record.ByToken {
-			w.issue(m)
-		}
-		same(t, "fates", w.process(m), []string{"rejected rejected"})
-		if err := w.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
-			t.Fatal(err)
-		}
-		state, err := w.Status(t.Context(), m)
-		if err != nil || state.Status != admission.StatusRejected || state.Reason != record.ReasonHandler {
-			t.Errorf("got %+v, %v", state, err)
-		}
-		l.scripts["a"] = succeed
-		same(t, "redriven", w.process(m), []string{"processed"})
-		state, err = w.Status(t.Context(), m)
-		if err != nil || state.Status != admission.StatusDone || state.Reason != "" {
-			t.Errorf("redriven: got %+v, %v", state, err)
-		}
-	}
-}
-
-func TestIssuingAgainAfterARefusalForgetsTheOldReason(t *testing.T) {
+func TestIssuingADeadLetterAgainForgetsItsReason(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   func(l *lab) func(string) fault
@@ -137,18 +112,18 @@ func TestIssuingAgainAfterARefusalForgetsTheOldReason(t *testing.T) {
 	}{
 		{"alone", func(*lab) func(string) fault { return nil }, admission.StatusAccepted, false},
 		{"while the message is redriven", func(l *lab) func(string) fault {
-			return nth(2, "swap", func() fault { l.scripts["a"] = succeed; l.worker(byToken).process(keyed("a: reject")...); return works })
+			return nth(2, "swap", func() fault { l.scripts["a"] = succeed; l.worker(byToken).process(keyed("a: fail")...); return works })
 		}, admission.StatusDone, false},
-		{"when the store is away", func(*lab) func(string) fault { return nth(2, "swap", func() fault { return failsBefore }) }, admission.StatusRejected, true},
+		{"when the store is away", func(*lab) func(string) fault { return nth(2, "swap", func() fault { return failsBefore }) }, admission.StatusAccepted, true},
 		{"when the answer is lost", func(*lab) func(string) fault { return nth(2, "swap", func() fault { return failsAfter }) }, admission.StatusAccepted, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			w := l.worker(byToken)
-			m := keyed("a: reject")[0]
+			m := keyed("a: fail")[0]
 			w.issue(m)
 			w.process(m)
-			if err := w.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+			if err := w.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonAttempts}}); err != nil {
 				t.Fatal(err)
 			}
 			w.at = c.at(l)

@@ -44,7 +44,7 @@ func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersContinue(t *testin
 	same(t, "fates", w.process(keyed("a", "X", "b: send", "X2", "c")...), []string{"processed", "rejected invalid", "processed", "rejected invalid", "processed"})
 	same(t, "state", string(w.group().State), "a,b,c,")
 	w.publish(byKey)
-	same(t, "sent", w.arrived("out"), []string{"s/g/2"})
+	same(t, "sent", w.arrived("out"), []string{"s/g/3"})
 }
 
 func TestACommittedMessageDoesNotRunAgainAfterOneWithoutRoom(t *testing.T) {
@@ -205,4 +205,28 @@ func TestEffectsCommittedBeforeAnErrorArePublished(t *testing.T) {
 	same(t, "fates", w.process(keyed("a: send", "b: blob=k")...), []string{"retry", "retry"})
 	l.publish(byKey)
 	same(t, "sent", l.arrived("out"), []string{"s/g/1"})
+}
+
+// A crammed store has no room for another entry or done token, and none is ever published.
+type crammed struct{ portStore }
+
+func (s crammed) Commit(ctx context.Context, c record.Commit) error {
+	if len(c.Next.Pending) > len(c.Loaded.Pending) {
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+	}
+	return s.portStore.Commit(ctx, c)
+}
+
+func TestARefusalWithoutRoomIsNotRememberedAndNotTriedForEver(t *testing.T) {
+	for name, want := range map[string]string{"reject": "rejected rejected", "send": "rejected invalid"} {
+		l := newLab(t)
+		var s crammed
+		w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: &s})
+		s.w = w
+		out := w.Process(t.Context(), keyed("a: "+name))
+		if got := fates(out); got[0] != want || out[0].Reply != nil {
+			t.Errorf("%s: %q, %+v", name, got, out)
+		}
+		same(t, "two", fates(w.Process(t.Context(), keyed("b: "+name, "c: "+name))), []string{want, want})
+	}
 }

@@ -16,12 +16,13 @@ const (
 	Retry Kind = iota
 	// Processed: this call committed it.
 	Processed
-	// Duplicate: the message was committed before.
+	// Duplicate: the message was committed before, or its refusal was: then Reply is a [Refusal].
 	Duplicate
 	// HeldBack: the message is stored until its predecessors arrive.
 	HeldBack
-	// Rejected: the message will not be processed. It belongs in the dead-letter queue, with the
-	// reason.
+	// Rejected: the message will not be processed. If Reply is set, it is a [Refusal] that this call
+	// committed, and a dead letter was written before. Otherwise the message belongs in the
+	// dead-letter queue, with the reason.
 	Rejected
 )
 
@@ -60,7 +61,7 @@ type Outcome struct {
 	Kind   Kind
 	Reason Reason // of Rejected
 	Detail string // of Rejected, for people
-	Reply  *Reply // of Processed and Duplicate, if there is one
+	Reply  *Reply // of Processed, Duplicate and Rejected, if there is one
 	Err    error  // of Retry
 }
 
@@ -90,6 +91,21 @@ func printable(text string, most int) string {
 		}
 	}
 	return out.String()
+}
+
+// Committed returns the outcome of a message that this call has committed with a reply, which may
+// be its refusal.
+func Committed(r *Reply) Outcome {
+	if reason, detail, ok := r.Refused(); ok {
+		return Outcome{Kind: Rejected, Reason: reason, Detail: detail, Reply: r}
+	}
+	return Outcome{Kind: Processed, Reply: r}
+}
+
+// Final reports whether a message that is refused with this reason is answered with it: the same
+// key gets the refusal again.
+func (r Reason) Final() bool {
+	return r == ReasonHandler || r == ReasonInvalid || r == ReasonLimit
 }
 
 // Settled reports whether the delivery may be acknowledged.

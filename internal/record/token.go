@@ -47,11 +47,12 @@ type Token struct {
 	// Lease is when the owner's lease ends; of a leased token.
 	Lease time.Time
 	Reply *Reply
-	// Reason is why the message was last refused, empty otherwise. A refused message can be sent
-	// again under the same identity. For ReasonDeleted see [Token.Deleted] and [Token.Deleting].
+	// Reason is why an issued token's message is a dead letter although nothing was decided about
+	// it: its tries are over, or the log of its group has ended. A decision is a done token with a
+	// [Refusal]; older versions wrote ReasonHandler here. For ReasonDeleted see [Token.Deleted] and
+	// [Token.Deleting].
 	Reason Reason
-	// Detail is the text with which the handler refused the message, as [RejectText] returns it. It
-	// is meant for the sender, and empty for every Reason but ReasonHandler.
+	// Detail explains the Reason to the sender.
 	Detail string
 	// Request is the stored one-time request, until it is done.
 	Request *Message
@@ -84,6 +85,38 @@ type Reply struct {
 	Status int
 	Header map[string][]string
 	Body   []byte
+}
+
+// refusalHeader marks a reply that is a refusal. No valid header has a space in its name.
+const refusalHeader = "once refusal"
+
+// Refusal returns the reply that remembers a refusal: the message will not be processed, and every
+// repetition gets this answer. Only a handler's own words are kept, as [RejectText] returns them.
+func Refusal(reason Reason, detail string) *Reply {
+	r := &Reply{Status: 400, Header: map[string][]string{refusalHeader: {string(reason)}}}
+	if reason == ReasonHandler {
+		r.Body = []byte(RejectText(detail))
+	}
+	return r
+}
+
+// Reopened returns the owner of a token whose refusal, by an attempt, an operator has taken back. A
+// second time changes nothing.
+func Reopened(attempt string) string {
+	return reopenedPrefix + strings.TrimPrefix(attempt, reopenedPrefix)
+}
+
+const reopenedPrefix = "reopened "
+
+// WasReopened reports whether an operator has taken back the refusal of an issued token's message.
+func (t *Token) WasReopened() bool { return strings.HasPrefix(t.Owner, reopenedPrefix) }
+
+// Refused returns the reason and the detail if the reply is a [Refusal].
+func (r *Reply) Refused() (reason Reason, detail string, ok bool) {
+	if r == nil || len(r.Header[refusalHeader]) != 1 {
+		return "", "", false
+	}
+	return Reason(r.Header[refusalHeader][0]), string(r.Body), true
 }
 
 // IsKeptHeader reports whether a field of a handler's response is a part of its [Reply]. Fields

@@ -59,6 +59,8 @@ func (e *end) undone(k kind) func(string, int) bool {
 			return e.again[item]
 		case serves, guards:
 			return e.told == ""
+		case reopens:
+			return true
 		case sweeps, closes, collects, skips, follows, moves, kinds:
 		}
 		return false
@@ -81,11 +83,16 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 		if err := w.honest(past, name, o); err != nil {
 			return nil, err
 		}
-		if o.Reply == nil {
+		answer := o.Detail
+		if o.Reply != nil {
+			answer = string(o.Reply.Body)
+		}
+		no := o.Kind == record.Rejected && o.Reason.Final() && w.scenario.Messages[name].Source == ""
+		if o.Reply == nil && !no || past.told[takenBack+name] != "" {
 			continue
 		}
 		var err error
-		if past, err = w.tell(past, "the caller of "+name, string(o.Reply.Body)); err != nil {
+		if past, err = w.tell(past, "the caller of "+name, answer); err != nil {
 			return nil, err
 		}
 	}
@@ -112,8 +119,9 @@ func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 		return err
 	}
 	done := o.Kind == record.Processed || o.Kind == record.Duplicate
+	_, _, refused := o.Reply.Refused()
 	switch {
-	case !done || !w.scenario.Stream.Reply || w.scenario.Stream.Stateless || a.Timer != "":
+	case !done || refused || !w.scenario.Stream.Reply || w.scenario.Stream.Stateless || a.Timer != "":
 		return nil
 	case o.Reply == nil && !a.ByNumber:
 		return fmt.Errorf("%s is %s, and its reply is missing", name, o.Kind)
@@ -121,6 +129,19 @@ func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 		return fmt.Errorf("%s is %s, with the reply of an attempt that was not committed: %q", name, o.Kind, o.Reply.Body)
 	}
 	return nil
+}
+
+// takenBack is the prefix for a message of which an operator takes back the refusal.
+const takenBack = "the operator for "
+
+// reopened returns the past in which an operator begins to take back the refusal of a message: from
+// then on its caller may be told another answer.
+func (w *world) reopened(p *pastPart, name string) *pastPart {
+	next, err := w.tell(p, takenBack+name, "taken back")
+	if err != nil {
+		panic(err) // the same answer each time
+	}
+	return next
 }
 
 // accepted is the prefix for a message whose client was told that it is accepted.

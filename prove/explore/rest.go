@@ -144,7 +144,8 @@ func (w *world) accounted(s *state, name string) error {
 	ran := slices.ContainsFunc(s.past.applied, func(line string) bool { return nameIn(line) == name })
 	if w.scenario.Stream.Stateless {
 		applied = slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool {
-			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint()
+			_, _, refused := t.Reply.Refused()
+			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint() && !refused
 		})
 		for i := range w.scenario.Stream.Effects {
 			if err := w.arrived(s, fmt.Sprintf("%s, effect %d", name, i+1)); applied && err != nil {

@@ -31,12 +31,13 @@ const (
 	guards                // a leased consumer
 	follows               // a reader of a log, which reads one page
 	moves                 // a keeper of delayed messages, which moves those that are due
+	reopens               // an operator who puts back a dead letter whose caller was answered
 	kinds
 )
 
 // String returns the kind's word.
 func (k kind) String() string {
-	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard", "read log", "move"}[k]
+	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard", "read log", "move", "reopen"}[k]
 }
 
 // A run is a worker between two calls: its input, and the answers to its calls so far. Its next
@@ -74,6 +75,8 @@ type end struct {
 	// the answer to the client of a request; empty if the client repeats the request
 	told string
 	done bool // that client was told that its message is done
+	// failed says that a dead letter could not be put back
+	failed bool
 	// accepted names the messages of a batch of which the client was told that they are accepted
 	accepted []string
 	// read is the result of a reader; nil if it got no answer
@@ -169,6 +172,14 @@ func (w *world) perform(a *host, r *run) *end {
 		return w.follow(ctx, a, r)
 	case moves:
 		w.keep(ctx, a)
+	case reopens:
+		name, reason, _ := strings.Cut(r.items[0], ": ")
+		m := w.scenario.message(name)
+		answered, err := e.Answered(ctx, record.Refused{Message: m, Reason: record.Reason(reason)})
+		if err == nil && answered {
+			err = e.Reopen(ctx, &m)
+		}
+		return &end{failed: err != nil}
 	case kinds:
 	}
 	return &end{}

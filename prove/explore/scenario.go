@@ -167,6 +167,8 @@ type Message struct {
 	// Rejected says that the handler refuses the message for good, Refused that the destinations
 	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`
+	// RejectedBefore is a message: the handler refuses this one until that one is applied.
+	RejectedBefore string `yaml:"rejected-before"`
 	// Fails says that every call of a batch handler with the message fails.
 	Fails   bool `yaml:"fails"`
 	Refused bool `yaml:"refused"`

@@ -271,7 +271,17 @@ func (w *world) lapse(s *state, r *run) step {
 func (w *world) redrive(s *state, out []step) []step {
 	for _, d := range s.queues.dead {
 		name, _, _ := strings.Cut(d, ": ")
-		if _, ok := w.scenario.Messages[name]; !ok {
+		m, ok := w.scenario.Messages[name]
+		if !ok {
+			continue
+		}
+		if reason := record.Reason(strings.TrimPrefix(d, name+": ")); reason.Final() && m.Source == "" {
+			if s.working(reopens) > 0 {
+				continue
+			}
+			opened := w.take(s, reopens, []string{d}, func(p *queuesPart) { p.dead = append(without(p.dead, d), d+hidden) })
+			opened.free, opened.next.past = false, w.reopened(s.past, name)
+			out = append(out, step{text: opened.text, next: opened.next.spend(redrives)})
 			continue
 		}
 		for _, stays := range []bool{false, true} {
@@ -330,10 +340,21 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			}
 		case guards:
 			p.guarded = append(p.guarded, item)
+		case reopens:
+			p.dead = without(p.dead, item+hidden)
+			if r.end == nil || r.end.failed {
+				p.dead = append(p.dead, item)
+				continue
+			}
+			name, _, _ := strings.Cut(item, ": ") // the letter is put back, and then deleted
+			p.messages = append(p.messages, name)
 		case sweeps, closes, collects, skips, follows, moves, kinds:
 		}
 	}
 }
+
+// hidden is the suffix of a dead letter that an operator has received.
+const hidden = " (hidden)"
 
 // mayTick reports whether time may pass while workers are running.
 func (w *world) mayTick(s *state) bool {

@@ -146,7 +146,7 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 			return err
 		}
 	}
-	if w.scenario.Messages[name].Rejected {
+	if m := w.scenario.Messages[name]; m.Rejected || m.RejectedBefore != "" && !strings.Contains("\n"+string(was), "\n"+m.RejectedBefore+" by ") {
 		return &record.RejectError{Detail: "as the scenario says"}
 	}
 	if !s.Stateless {

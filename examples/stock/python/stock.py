@@ -31,7 +31,8 @@ def change(stock: Stock, message: Message, attempt: Attempt[Stock]) -> Stock:
     except ValueError as e:
         raise Reject("not a change of stock") from e
     if c.Take > stock.OnHand + c.Add:
-        raise Reject("not enough in stock")
+        attempt.reply(409, "not enough in stock", content_type="text/plain")
+        return stock
     stock.OnHand += c.Add - c.Take
     attempt.send("warehouse", c)
     attempt.reply(200, stock)

@@ -13,12 +13,16 @@ import (
 )
 
 // Back sends letters to their queues. A nil error means that the queue holds the letter durably.
-// [pipeline.Queues] implements it.
+// [pipeline.Back] implements it.
 type Back interface {
 	// Redrive sends a message to its ingress queue, or an effect to the publish queue.
 	Redrive(ctx context.Context, r record.Refused) error
 	// Trigger requests publishing, as [record.Queues] does.
 	Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error
+	// Answered reports whether the letter's caller may have been told that its message is refused,
+	// and Reopen takes that answer back, and sets when the message was accepted. See [dedup.Engine].
+	Answered(ctx context.Context, r record.Refused) (bool, error)
+	Reopen(ctx context.Context, m *record.Message) error
 }
 
 // Options select the letters to redrive. Zero fields take the defaults in their comments.
@@ -29,6 +33,8 @@ type Options struct {
 	// Until leaves out letters that were sent later, because they may have been redriven already,
 	// and refused again. Required.
 	Until time.Time
+	// Answered redrives letters whose callers were answered, too.
+	Answered bool
 	// By names the operator in the log.
 	By string
 	// Log defaults to discarding.
@@ -37,9 +43,9 @@ type Options struct {
 
 // A Result counts the letters of a run by what happened to them.
 type Result struct {
-	// Redriven letters were put back; Left did not match, or were sent after Until; Failed could
-	// not be put back.
-	Redriven, Left, Failed int
+	// Redriven letters were put back; Left did not match, or were sent after Until; Answered were left
+	// because their callers were answered; Failed could not be put back.
+	Redriven, Left, Answered, Failed int
 	// Failures are the reasons of the first failed letters.
 	Failures []Failure
 	// Through is true if the run saw every letter, and false if Max or an error ended it.
@@ -90,7 +96,10 @@ func (r *redrive) visit(ctx context.Context, l *Letter) (v Verdict, more bool) {
 		r.Left++
 		return Keep, true
 	}
-	switch err := putBack(ctx, r.back, l); {
+	switch err := r.putBack(ctx, l); {
+	case errors.Is(err, errAnswered):
+		r.Result.Answered++
+		return Keep, true
 	case err == nil:
 		r.Redriven++
 		return Remove, r.Max == 0 || r.Redriven < r.Max
@@ -114,19 +123,37 @@ func (r *redrive) failed(l *Letter, err error) {
 	r.Log.Warn("dead letter not redriven", "queue", l.Queue, "message_id", l.ID, "error", err)
 }
 
+// errAnswered says that a letter stays because its caller was answered.
+var errAnswered = errors.New("its caller was answered")
+
 // putBack sends a letter to its queue.
-func putBack(ctx context.Context, back Back, l *Letter) error {
-	send := func() error { return back.Redrive(ctx, l.Refused) }
+func (r *redrive) putBack(ctx context.Context, l *Letter) error {
+	send := func() error { return r.back.Redrive(ctx, l.Refused) }
 	if errors.Is(l.Err, wire.ErrTrigger) {
 		t, err := wire.FromTrigger(&l.Delivery)
 		l.Err = err
-		send = func() error { return back.Trigger(ctx, []record.GroupKey{t.Group}, 0) }
+		send = func() error { return r.back.Trigger(ctx, []record.GroupKey{t.Group}, 0) }
 	}
 	if l.Err != nil {
 		return fmt.Errorf("read dead letter: %w", l.Err)
 	}
+	answered, err := r.back.Answered(ctx, l.Refused)
+	switch {
+	case err != nil:
+		return err
+	case answered && !r.Options.Answered:
+		return errAnswered
+	case answered:
+		if err := r.back.Reopen(ctx, &l.Refused.Message); err != nil {
+			return err
+		}
+	}
 	if err := send(); err != nil {
 		return fmt.Errorf("send back: %w", err)
+	}
+	if answered {
+		r.Log.LogAttrs(ctx, slog.LevelWarn, "dead letter put back though its caller was answered", append(l.Refused.Message.LogAttrs(false),
+			slog.String("by", r.By), slog.String("queue", l.Queue), slog.String("message_id", l.ID), slog.String("reason", l.Reason()))...)
 	}
 	return nil
 }

@@ -26,6 +26,18 @@ type recorder struct {
 	ids []string
 	// before runs before a message is recorded; its error fails the redrive of that message.
 	before func(id string) error
+	// answered are the ids of letters whose callers were answered, and reopened those of which that
+	// was taken back.
+	answered, reopened []string
+}
+
+func (r *recorder) Answered(_ context.Context, refused record.Refused) (bool, error) {
+	return slices.Contains(r.answered, refused.Message.ID), nil
+}
+
+func (r *recorder) Reopen(_ context.Context, m *record.Message) error {
+	r.reopened = append(r.reopened, m.ID)
+	return nil
 }
 
 func (r *recorder) Redrive(_ context.Context, refused record.Refused) error {
@@ -182,5 +194,26 @@ func TestADropCountsWhatWasDeletedAndLogsWhoDroppedWhich(t *testing.T) {
 				t.Errorf("no %s in %q", want, lines[i])
 			}
 		}
+	}
+}
+
+func TestALetterWhoseCallerWasAnsweredStaysUnlessTheOperatorAsksForIt(t *testing.T) {
+	q := letters(t, time.Now, 3)
+	back := &recorder{answered: []string{"2"}}
+	var log bytes.Buffer
+	o := deadletter.Options{Until: time.Now().Add(time.Hour), By: "ann", Log: slog.New(slog.NewTextHandler(&log, nil))}
+	w := &deadletter.Walk{Queue: q}
+	r, err := deadletter.Redrive(t.Context(), w, back, o)
+	w.Release(t.Context(), time.Minute)
+	if err != nil || r.Redriven != 2 || r.Answered != 1 || r.Failed != 0 || !slices.Equal(back.ids, []string{"1", "3"}) || len(back.reopened) > 0 {
+		t.Fatalf("%+v, %v; put back %q, reopened %q", r, err, back.ids, back.reopened)
+	}
+	o.Answered = true
+	r, err = deadletter.Redrive(t.Context(), &deadletter.Walk{Queue: q}, back, o)
+	if err != nil || r.Redriven != 1 || r.Answered != 0 || !slices.Equal(back.ids, []string{"1", "3", "2"}) || !slices.Equal(back.reopened, []string{"2"}) {
+		t.Errorf("%+v, %v; put back %q, reopened %q", r, err, back.ids, back.reopened)
+	}
+	if text := log.String(); strings.Count(text, "though its caller was answered") != 1 || !strings.Contains(text, "by=ann") {
+		t.Errorf("logged: %s", text)
 	}
 }

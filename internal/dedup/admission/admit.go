@@ -27,6 +27,8 @@ func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate rec
 		return record.Outcome{Err: errDeleting}, false
 	case t.State == record.Done:
 		return record.Outcome{Kind: record.Duplicate, Reply: t.Reply}, false
+	case t.State == record.Issued && t.Reason == record.ReasonHandler: // by an older version
+		return record.Outcome{Kind: record.Duplicate, Reply: record.Refusal(t.Reason, t.Detail)}, false
 	case t.State == record.Leased && a.Direct:
 		return record.Outcome{Err: errLeased}, false
 	case t.State == record.Absent && (s.Admission == record.ByToken || a.Route != ""):

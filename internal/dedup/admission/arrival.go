@@ -123,7 +123,11 @@ func (a *Arrival) Named(s record.Stream) (record.GroupKey, bool) {
 // or else to be retried. Whoever called the engine logs the failure.
 func Failed(err error) record.Outcome {
 	if reject, ok := errors.AsType[*record.RejectError](err); ok {
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
+		fate := record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
+		if reject.Unkept {
+			fate.Reason = ""
+		}
+		return fate
 	}
 	var failed *record.HandlerError
 	if !errors.As(err, &failed) {

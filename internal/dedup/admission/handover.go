@@ -6,11 +6,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Handover moves held messages that were refused or failed to their queues: it dead-letters the
-// refused ones, and returns the failing ones to their own queue. It has to succeed before the
-// commit that releases them. It is repeated for each plan of that commit: in the meantime another
-// worker may have received the first copy, from the queue or by a redrive, and acknowledged it
-// because the message was still held.
+// Handover dead-letters refused messages, and returns failing held ones to their own queue. It has
+// to succeed before the commit that releases them, or remembers the refusal. It is repeated for
+// each plan of that commit: in the meantime another worker may have received the first copy, from
+// the queue or by a redrive, and acknowledged it because the message was still held.
 func Handover(ctx context.Context, q record.Queues, refused []record.Refused, failing []record.Message) error {
 	if len(refused) > 0 {
 		if err := q.DeadLetter(ctx, refused); err != nil {

@@ -165,13 +165,12 @@ func (i *Issuer) issuedUntil(a *Arrival) time.Time {
 const renewAfter = 24 * time.Hour
 
 // renew extends the token of a message that is sent again to its full retention, and removes the
-// reason of an earlier refusal: a caller that waits for the message would otherwise be given the
-// old outcome in place of the new one. A conflict means that another worker has changed the token;
-// renew then returns the token as it is now.
+// reason of a dead letter: a look-up would otherwise show it in place of the new try. A conflict
+// means that another worker has changed the token; renew then returns the token as it is now.
 func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
 	expires := i.issuedUntil(a)
 	fresh := found.Reason == "" && expires.Sub(found.Expires) <= renewAfter
-	if found.State != record.Issued || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
+	if found.State != record.Issued || found.Reason == record.ReasonHandler || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
 		return found, nil
 	}
 	next := found
@@ -186,8 +185,8 @@ func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (rec
 	return stored, err
 }
 
-// Refuse puts messages on the dead-letter queue. If a refusal is to be visible in the message's
-// status, it also writes the reason into the token.
+// Refuse puts messages on the dead-letter queue of which no commit says that they are refused. If
+// the reason is to be visible in the message's status, it also writes it into the token.
 //
 // An earlier delivery of the message may still commit afterwards: its worker runs on past its
 // deadline, or has died while its write was in flight. Then no delivery is left that would publish
@@ -207,7 +206,7 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	err := i.cfg.Queues.DeadLetter(ctx, refused)
 	for n, failed := range record.ErrorsOf(err, len(refused)) {
 		r := refused[n]
-		if failed != nil || r.Delivery != nil || !noted(r.Reason) {
+		if failed != nil || r.Delivery != nil || r.Reason != record.ReasonAttempts && r.Reason != record.ReasonEnded {
 			continue // the message has no token for this reason, or the token of another message
 		}
 		if err := i.note(ctx, r); err != nil {
@@ -221,10 +220,9 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	return nil
 }
 
-// noted reports whether the token of a refused message gets the reason.
-func noted(reason record.Reason) bool {
-	return reason == record.ReasonHandler || reason == record.ReasonAttempts || reason == record.ReasonEnded
-}
+// triesOver is the detail of a message whose tries are over. The tokens of older versions, which
+// told waiting callers that such a message is refused, have none.
+const triesOver = "its handler failed for too long: it is a dead letter, and can be processed later"
 
 // groups returns the groups of the refused messages, each once. Effects and invalid messages have
 // no group, and neither have messages that need no group record.
@@ -262,8 +260,8 @@ func (i *Issuer) note(ctx context.Context, r record.Refused) error {
 	if expires := i.issuedUntil(a); expires.After(old.Expires) { // another copy may be delayed for longer
 		next.Expires = expires
 	}
-	if r.Reason == record.ReasonHandler { // the detail of any other refusal is an internal error
-		next.Detail = record.RejectText(r.Detail)
+	if r.Reason == record.ReasonAttempts { // the detail of the letter is an internal error
+		next.Detail = triesOver
 	}
 	if _, err := i.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, record.ErrConflict) {
 		return err

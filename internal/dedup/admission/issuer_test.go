@@ -59,13 +59,13 @@ func TestAMessageWithAnIssuedTokenRunsAtAnyAge(t *testing.T) {
 	}
 }
 
-func TestIssuingOtherContentKeepsTheReasonOfARefusal(t *testing.T) {
+func TestIssuingOtherContentKeepsTheReasonOfADeadLetter(t *testing.T) {
 	desk, store := newIssuer(record.ByKey)
 	m := record.Message{Stream: "s", ID: "a", Body: []byte("content")}
 	if _, fresh, err := desk.Issue(t.Context(), m); err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
-	if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+	if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonAttempts}}); err != nil {
 		t.Fatal(err)
 	}
 	other := m
@@ -74,7 +74,7 @@ func TestIssuingOtherContentKeepsTheReasonOfARefusal(t *testing.T) {
 	if refused, ok := errors.AsType[*record.RefusedError](err); !ok || refused.Reason != record.ReasonKeyReuse {
 		t.Errorf("another content: %v", err)
 	}
-	if token := kept(t, store, m); token.Reason != record.ReasonHandler {
+	if token := kept(t, store, m); token.Reason != record.ReasonAttempts {
 		t.Errorf("the token says %q", token.Reason)
 	}
 	if _, fresh, err := desk.Issue(t.Context(), m); err != nil || fresh {
@@ -184,7 +184,7 @@ func TestIssuingAgainReturnsTheTokenIfAnotherWorkerChangedIt(t *testing.T) {
 	if _, _, err := desk.Issue(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+	if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonAttempts}}); err != nil {
 		t.Fatal(err)
 	}
 	done := record.Token{Key: a.Token(), State: record.Done, Fingerprint: a.Fingerprint(), Stream: "s", Group: a.GroupName(), Expires: noon.Add(time.Hour)}
@@ -208,7 +208,7 @@ func TestAFailedNoteOfARefusalIsLoggedUnlessAnotherWorkerChangedTheToken(t *test
 		}
 		var log bytes.Buffer
 		desk = newIssuerOn(record.ByKey, &meddler{Store: store, faster: &done, err: c.err}, slog.NewTextHandler(&log, nil))
-		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonAttempts}}); err != nil {
 			t.Fatal(err)
 		}
 		if logged := strings.Contains(log.String(), "refusal not noted"); logged != c.logged {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestRefuseTriggersEachGroupBeforeTheDeadLetters(t *testing.T) {
 	refused := []record.Refused{
 		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "g"}, Reason: record.ReasonAttempts},
 		{Message: record.Message{Stream: "s", Source: "p", Sequence: 2, Group: "g"}, Reason: record.ReasonSkipped},
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 3, Group: "h"}, Reason: record.ReasonHandler},
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 3, Group: "h"}, Reason: record.ReasonAttempts},
 		{Message: record.Message{Stream: "none", Source: "p", Sequence: 4, Group: "i"}, Reason: record.ReasonInvalid},
 		{Message: record.Message{Stream: "s", Source: "p", Sequence: 5, Group: "j"}, Delivery: &record.Delivery{}, Reason: record.ReasonGone},
 	}
@@ -72,7 +73,7 @@ func TestRefuseNotesTheReasonsOfTheMessagesThatAreDeadLetters(t *testing.T) {
 		if _, _, err := desk.Issue(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		refused = append(refused, record.Refused{Message: m, Reason: record.ReasonHandler})
+		refused = append(refused, record.Refused{Message: m, Reason: record.ReasonAttempts})
 	}
 	errs := record.ErrorsOf(desk.Refuse(t.Context(), refused), len(refused))
 	for i, r := range refused {
@@ -83,17 +84,17 @@ func TestRefuseNotesTheReasonsOfTheMessagesThatAreDeadLetters(t *testing.T) {
 	}
 }
 
-func TestRefuseKeepsTheDetailOfAHandlersDecisionOnly(t *testing.T) {
-	for reason, want := range map[record.Reason]string{record.ReasonHandler: "no stock", record.ReasonAttempts: ""} {
+func TestTheTokenOfADeadLetterHasNoInternalError(t *testing.T) {
+	for _, reason := range []record.Reason{record.ReasonEnded, record.ReasonAttempts} {
 		desk, store := newIssuer(record.ByKey)
 		m := record.Message{Stream: "s", ID: "a"}
 		if _, _, err := desk.Issue(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
-		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: reason, Detail: "no stock"}}); err != nil {
+		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: reason, Detail: "connect to 10.0.0.1"}}); err != nil {
 			t.Fatal(err)
 		}
-		if token := kept(t, store, m); token.Reason != reason || token.Detail != want {
+		if token := kept(t, store, m); token.Reason != reason || strings.Contains(token.Detail, "10.0.0.1") {
 			t.Errorf("%s: the token says %q, %q", reason, token.Reason, token.Detail)
 		}
 	}
@@ -108,11 +109,11 @@ func TestRefuseDoesNotShortenTheTokenOfADelayedCopy(t *testing.T) {
 	if _, _, err := desk.Issue(t.Context(), delayed); err != nil {
 		t.Fatal(err)
 	}
-	if err := desk.Refuse(t.Context(), []record.Refused{{Message: now, Reason: record.ReasonHandler}}); err != nil {
+	if err := desk.Refuse(t.Context(), []record.Refused{{Message: now, Reason: record.ReasonAttempts}}); err != nil {
 		t.Fatal(err)
 	}
 	token := kept(t, store, now)
-	if want := delayed.NotBefore.Add(record.IssuedRetention); token.Reason != record.ReasonHandler || !token.Expires.Equal(want) {
+	if want := delayed.NotBefore.Add(record.IssuedRetention); token.Reason != record.ReasonAttempts || !token.Expires.Equal(want) {
 		t.Errorf("the token has the reason %q and expires at %s, want %s", token.Reason, token.Expires, want)
 	}
 }

@@ -25,8 +25,8 @@ const (
 // A State is the result of [Issuer.Status].
 type State struct {
 	Status Status
-	Reason record.Reason // of StatusRejected
-	Detail string        // the handler's, see [record.Token]; of StatusRejected
+	Reason record.Reason // of StatusRejected, and of StatusAccepted if the message is a dead letter
+	Detail string        // explains Reason to the sender
 	Group  string
 	Reply  *record.Reply
 	Token  record.Token
@@ -43,7 +43,7 @@ func (st *State) OfOther(m *record.Message) bool {
 	if st.entry != nil {
 		return st.entry.Fingerprint != st.entry.Print(m.Fingerprint())
 	}
-	return st.Status == StatusDone && st.Token.State == record.Done && st.Token.Fingerprint != m.Fingerprint()
+	return (st.Status == StatusDone || st.Status == StatusRejected) && st.Token.State == record.Done && st.Token.Fingerprint != m.Fingerprint()
 }
 
 // Status looks a message up by its identity. A numbered message is named by its source, epoch and
@@ -85,7 +85,7 @@ func (i *Issuer) Status(ctx context.Context, m record.Message) (State, error) {
 		return st, nil
 	case t.State == record.Done:
 		st.Status = StatusDone
-		return st, nil
+		return st.Told(), nil
 	}
 	if !a.ByNumber {
 		if groups, _, err = i.cfg.Store.Load(ctx, []record.GroupKey{a.GroupKey()}, nil); err != nil {
@@ -97,7 +97,15 @@ func (i *Issuer) Status(ctx context.Context, m record.Message) (State, error) {
 		st.Token = record.Token{Key: t.Key}
 	}
 	st.look(&groups[0], a, now)
-	return st, nil
+	return st.Told(), nil
+}
+
+// Told shows a refusal in place of the reply that remembers it.
+func (st State) Told() State {
+	if reason, detail, ok := st.Reply.Refused(); ok {
+		st.Status, st.Reason, st.Detail, st.Reply = StatusRejected, reason, detail, nil
+	}
+	return st
 }
 
 // look sets the status of a message whose token is not done.
@@ -122,9 +130,17 @@ func (st *State) look(g *record.Group, a *Arrival, now time.Time) {
 		st.Status = StatusDone
 	case a.ByNumber && a.Epoch >= src.Epoch && g.Log.Ended:
 		st.Status, st.Reason = StatusRejected, record.ReasonEnded
-	case st.Token.Reason != "" && !st.Token.Deleting():
-		st.Status, st.Reason, st.Detail = StatusRejected, st.Token.Reason, st.Token.Detail
 	case st.Token.State != record.Absent:
-		st.Status = StatusAccepted
+		st.OfToken()
+	}
+}
+
+// OfToken sets the status of a message that is known by its issued token alone.
+func (st *State) OfToken() {
+	st.Status = StatusAccepted
+	if t := &st.Token; t.Reason != "" && !t.Deleting() {
+		if st.Reason, st.Detail = t.Reason, t.Detail; t.Reason != record.ReasonAttempts {
+			st.Status = StatusRejected
+		}
 	}
 }

@@ -18,7 +18,7 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 	}
 	messages := lastOfEach(marks)
 	var requests []record.Token
-	if slices.ContainsFunc(messages, func(t record.Token) bool { return t.OfRequest() }) {
+	if slices.ContainsFunc(messages, conditional) {
 		messages, requests = apart(messages)
 	}
 	if len(messages) > 0 {
@@ -27,17 +27,24 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 		}
 	}
 	for _, t := range requests {
-		if err := p.markRequest(ctx, t); err != nil {
+		if err := p.markUnless(ctx, t); err != nil {
 			return fmt.Errorf("mark request done: %w", err)
 		}
 	}
 	return nil
 }
 
-// apart separates the marks of messages from those of one-time requests.
+// conditional reports whether a token is marked on a condition: a request may have been deleted
+// since its commit, and a refused message reopened.
+func conditional(t record.Token) bool {
+	_, _, refused := t.Reply.Refused()
+	return refused || t.OfRequest()
+}
+
+// apart separates the marks that have a condition.
 func apart(marks []record.Token) (messages, requests []record.Token) {
 	for _, t := range marks {
-		if t.OfRequest() {
+		if conditional(t) {
 			requests = append(requests, t)
 		} else {
 			messages = append(messages, t)
@@ -68,13 +75,13 @@ func lastOfEach(marks []record.Token) []record.Token {
 	return out
 }
 
-// markRequest marks a request's token done, unless it is done or deleted already.
-func (p *Publisher) markRequest(ctx context.Context, done record.Token) error {
+// markUnless marks a token done, unless it is done or deleted, or its refusal was reopened.
+func (p *Publisher) markUnless(ctx context.Context, done record.Token) error {
 	_, found, err := p.cfg.Store.Load(ctx, nil, []record.TokenKey{done.Key})
 	if err != nil {
 		return err
 	}
-	for old := found[0]; old.State != record.Done; {
+	for old := found[0]; old.State != record.Done && old.Owner != record.Reopened(done.Owner); {
 		if old, err = p.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, record.ErrConflict) {
 			return err
 		}

@@ -39,6 +39,7 @@ type Config struct {
 	// Unrelayed names the destinations that effects of messages of other systems do not go to.
 	Unrelayed map[string]bool
 	Store     record.Store
+	Queues    record.Queues
 	Publisher *outbox.Publisher
 	// Running holds the messages that run. Defaults to one of its own.
 	Running *admission.Running
@@ -149,6 +150,7 @@ func (r *Relay) process(ctx context.Context, until time.Time, tasks []task) erro
 	defer cancel()
 	for i := range tasks {
 		r.deadLetter(grace, &tasks[i])
+		r.reject(grace, &tasks[i])
 	}
 	done := make([]record.Token, 0, len(tasks))
 	// A token must not expire before the mark of a destination that drops repeated identities:
@@ -208,6 +210,27 @@ func (r *Relay) deadLetter(ctx context.Context, t *task) {
 	}
 }
 
+// reject makes a message that its handler refused a dead letter, and its token remember that.
+func (r *Relay) reject(ctx context.Context, t *task) {
+	if t.fate.Kind != record.Rejected || !t.fate.Reason.Final() || t.lead.runs != t {
+		return
+	}
+	err := r.cfg.Queues.DeadLetter(ctx, []record.Refused{{Message: t.Message, Reason: t.fate.Reason, Detail: t.fate.Detail}})
+	if err == nil {
+		done := t.entry.DoneToken(t.GroupKey(), r.cfg.Now())
+		var found record.Token
+		found, err = r.cfg.Store.SwapToken(ctx, t.lead.token, done)
+		// the caller may have put the message on the queue since the token was loaded
+		issued := found.State == record.Issued && found.Reason == "" && !found.WasReopened() && found.Fingerprint == t.Fingerprint()
+		if errors.Is(err, record.ErrConflict) && issued && !t.lead.token.WasReopened() {
+			_, err = r.cfg.Store.SwapToken(ctx, found, done)
+		}
+	}
+	if t.fate.Reply = t.entry.Reply; err != nil {
+		t.fate = record.Outcome{Err: fmt.Errorf("refuse message: %w", err)}
+	}
+}
+
 // settled reports whether the message is processed, now that its effects were sent. A follower has
 // no outcome yet.
 func (t *task) settled() bool {
@@ -228,7 +251,9 @@ func (t *task) follow(first *task) {
 	case first.fate.Kind == record.Processed:
 		t.fate = admission.KeyReuse()
 	case first.fate.Kind == record.Rejected && same:
-		t.fate = first.fate
+		t.fate = record.Outcome{Kind: record.Duplicate, Reply: first.fate.Reply}
+	case first.fate.Kind == record.Rejected:
+		t.fate = admission.KeyReuse()
 	default:
 		t.fate = record.Outcome{Err: record.ErrBlocked} // it runs when it is redelivered
 	}
@@ -253,11 +278,13 @@ func (r *Relay) run(ctx context.Context, until time.Time, s record.Stream, t *ta
 	if err == nil && (a.State != nil || slices.ContainsFunc(effects, func(f record.Effect) bool { return f.Blob != nil })) {
 		err = errors.New("a stateless handler can keep neither state nor blobs")
 	}
+	retention := s.RetentionOf(&t.Message)
+	t.entry = record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
 	if err != nil {
 		t.fate = admission.Failed(err)
+		t.entry.Reply = record.Refusal(t.fate.Reason, t.fate.Detail)
 		return
 	}
-	retention := s.RetentionOf(&t.Message)
 	for i, f := range effects {
 		f.Via = t.Via
 		for _, to := range f.To {
@@ -270,7 +297,6 @@ func (r *Relay) run(ctx context.Context, until time.Time, s record.Stream, t *ta
 		}
 	}
 	t.fate = record.Outcome{Kind: record.Processed, Reply: a.Answer()}
-	t.entry = record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
 }
 
 // identity returns stream/id for the first effect of a message without a group record. It escapes

@@ -55,7 +55,7 @@ func newBench(t *testing.T, change func(s *record.Stream)) *bench {
 	senders := map[string]record.Sender{"out": sender{b, "out"}, "side": sender{b, "side"}, "next": sender{b, "next"}}
 	names := 0
 	b.Relay = relay.New(relay.Config{
-		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Now: func() time.Time { return b.now },
+		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Queues: b, Now: func() time.Time { return b.now },
 		Publisher: outbox.New(outbox.Config{Streams: b.streams, Store: b, Queues: b, Senders: senders, Now: func() time.Time { return noon }, Observe: func(record.Event) {}}),
 		NewID:     func() string { names++; return fmt.Sprint("a", names) },
 		Observe:   func(e record.Event) { b.calls = append(b.calls, string(e.Name)) },
@@ -162,7 +162,7 @@ func (b *bench) process(messages ...record.Message) (fates, calls []string) {
 	}
 	for _, o := range b.Process(b.t.Context(), time.Time{}, arrivals) {
 		text := o.Kind.String()
-		if o.Reply != nil {
+		if o.Reply != nil && o.Kind != record.Rejected {
 			text += " with " + string(o.Reply.Body)
 		}
 		fates = append(fates, text)
@@ -304,8 +304,8 @@ func TestMessagesOfOneIdentityInABatchShareTheFirstOutcome(t *testing.T) {
 	}{
 		{"processed", "reply", "reply", []string{"processed with a", "duplicate with a"}},
 		{"processed, and another content", "reply", "other", []string{"processed with a", "rejected"}},
-		{"refused", "reject", "reject", []string{"rejected", "rejected"}},
-		{"refused, and another content", "reject", "other", []string{"rejected", "retry"}},
+		{"refused", "reject", "reject", []string{"rejected", "duplicate with no"}},
+		{"refused, and another content", "reject", "other", []string{"rejected", "rejected"}},
 		{"failed", "fail", "fail", []string{"retry", "retry"}},
 	} {
 		b := newBench(t, nil)
@@ -321,7 +321,20 @@ func TestAFailedHandlerSendsNothingAndBlocksNoOtherMessage(t *testing.T) {
 		fates, calls := b.process(message("a", body), message("b", "nothing"))
 		same(t, body, fates, []string{want, "processed"})
 		same(t, body, calls, []string{"run a", "run b", "mark 1"})
-		same(t, body, b.token().State, record.Absent)
+		remembered := map[string]record.TokenState{"reject": record.Done}[body]
+		same(t, body, b.token().State, remembered)
+	}
+}
+
+func TestARefusalIsRememberedAfterItsDeadLetter(t *testing.T) {
+	b := newBench(t, nil)
+	fates, _ := b.process(message("a", "reject"))
+	same(t, "first", fates, []string{"rejected"})
+	fates, calls := b.process(message("a", "reject"))
+	same(t, "again", fates, []string{"duplicate with no"})
+	same(t, "calls of the repetition", slices.Index(calls, "run a"), -1)
+	if len(b.dead) != 1 || b.dead[0].Reason != record.ReasonHandler || b.dead[0].Detail != "no" {
+		t.Errorf("dead letters: %+v", b.dead)
 	}
 }
 

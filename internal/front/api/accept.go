@@ -172,26 +172,27 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer, state
 	}
 	// if it is numbered: the others were compared when their tokens were issued
 	if state.OfOther(a.message) {
-		return a.refused(w, rejection(record.ReasonKeyReuse, ""))
+		return a.refused(w, record.ReasonKeyReuse, "")
 	}
 	switch state.Status {
 	case admission.StatusDone:
 		return a.done(w, state.Reply)
 	case admission.StatusRejected:
-		return a.refused(w, rejection(state.Reason, state.Detail))
+		return a.refused(w, state.Reason, state.Detail)
 	case admission.StatusDeleted:
-		return a.refused(w, rejection(record.ReasonDeleted, ""))
+		return a.refused(w, record.ReasonDeleted, "")
 	case admission.StatusUnknown, admission.StatusAccepted, admission.StatusHeld, admission.StatusCommitted:
 	}
 	return a.accepted(w, state.Status)
 }
 
-// repeat answers a message that is done as the first request was answered.
+// repeat answers a message that is done as the first request was answered. A refusal is told in any
+// case: its caller may have been told so before, or still believes that the message is processed.
 func (s *server) repeat(w http.ResponseWriter, a *answer, reply *record.Reply) error {
-	if a.wait == 0 {
-		return a.accepted(w, admission.StatusDone)
+	if _, _, refused := reply.Refused(); refused || a.wait > 0 {
+		return a.done(w, reply)
 	}
-	return a.done(w, reply)
+	return a.accepted(w, admission.StatusDone)
 }
 
 func (s *server) leased(token record.Token) error {

@@ -74,7 +74,7 @@ func (s *server) place(ctx context.Context, m record.Message) error {
 		switch {
 		case err != nil:
 			return err
-		case state.Status == admission.StatusDone || state.Status == admission.StatusCommitted:
+		case state.Status == admission.StatusDone || state.Status == admission.StatusCommitted || state.Status == admission.StatusRejected && state.Reason.Final():
 			return nil
 		case !state.Ended:
 			return &problem.Problem{

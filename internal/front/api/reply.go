@@ -49,8 +49,11 @@ func (a *answer) accepted(w http.ResponseWriter, status admission.Status) error 
 	return a.receipt(w, http.StatusAccepted, status)
 }
 
-// done answers with the handler's reply, or with a receipt if there is none.
+// done answers with the handler's reply, with its refusal, or with a receipt if there is neither.
 func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
+	if reason, detail, ok := reply.Refused(); ok {
+		return a.refused(w, reason, detail)
+	}
 	status := http.StatusOK
 	if reply != nil && reply.Status != 0 {
 		status = reply.Status
@@ -58,9 +61,7 @@ func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
 	if status < 200 || status > 599 {
 		return &problem.Problem{Type: problem.Internal}
 	}
-	if !a.numbered { // if it is numbered, it is unknown whether it is a repetition
-		w.Header()[headerReplayed] = []string{strconv.FormatBool(a.replayed)}
-	}
+	a.first(w.Header())
 	if reply == nil {
 		return a.receipt(w, status, admission.StatusDone)
 	}
@@ -99,11 +100,21 @@ func (x *receipt) plain() ([]byte, bool) {
 	return append(b, "\"}\n"...), true
 }
 
-// refused answers a caller who waited with a problem. It does not set Idempotent-Replayed: the
-// problem is the present state, not an earlier answer.
-func (a *answer) refused(w http.ResponseWriter, p *problem.Problem) error {
+// refused answers a caller who waited with the problem of a refusal.
+func (a *answer) refused(w http.ResponseWriter, reason record.Reason, detail string) error {
+	if reason.Final() {
+		a.first(w.Header())
+	}
 	a.granted(w.Header())
-	return p
+	return rejection(reason, detail)
+}
+
+// first sets the header that says whether the answer is the first one. If the message is numbered,
+// it is unknown whether it is a repetition.
+func (a *answer) first(h http.Header) {
+	if !a.numbered {
+		h[headerReplayed] = []string{strconv.FormatBool(a.replayed)}
+	}
 }
 
 // granted sets the header with the time that the caller could wait.

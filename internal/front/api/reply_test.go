@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -86,23 +87,24 @@ func TestAReceiptOfAMessageThatIsNotDoneIsNotMarkedAsAReply(t *testing.T) {
 	}
 }
 
-// A caller that waited gets the current state, not the first answer.
-func TestAProblemInPlaceOfAReplyIsNotMarkedAsAReplay(t *testing.T) {
+// A problem that is no answer is the current state; a refusal is the answer of its key.
+func TestOnlyARefusalInPlaceOfAReplyIsMarkedAsAReplay(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		body string
 		want problem.Type
 	}{{"nonsense", problem.Internal}, {"refuse", problem.Rejected}, {"fail", problem.Unavailable}} {
 		w.send("PUT", request+c.body, c.body)
-		for range 2 {
+		for n := range 2 {
+			replayed := map[bool][]string{true: {strconv.FormatBool(n > 0)}}[c.body == "refuse"]
 			answers := []response{w.send("POST", request+c.body, "")}
 			if c.body != "fail" { // it is still accepted when the wait ends
 				answers = append(answers, w.send("POST", orders, c.body, "Idempotency-Key: message-"+c.body, "Prefer: wait=10"))
 			}
 			for _, got := range answers {
 				wantProblem(t, got, c.want)
-				if mark := append(got.header.Values("Idempotent-Replayed"), got.header.Values("Once-Reply")...); len(mark) != 0 {
-					t.Errorf("%s: %q", c.body, mark)
+				if mark := append(got.header.Values("Idempotent-Replayed"), got.header.Values("Once-Reply")...); !slices.Equal(mark, replayed) {
+					t.Errorf("%s: %q, want %q", c.body, mark, replayed)
 				}
 			}
 		}

@@ -92,9 +92,13 @@ func (s *server) postRequest(w http.ResponseWriter, r *http.Request) error {
 	if len(body) > 0 {
 		return problem.New(problem.MalformedRequest, "The content of a one-time request is stored by PUT; POST has no body.")
 	}
-	if state.Status == admission.StatusDone {
-		a := answer{message: &m, replayed: true}
+	a := answer{message: &m, replayed: true}
+	switch state.Status {
+	case admission.StatusDone:
 		return a.done(w, state.Reply)
+	case admission.StatusRejected:
+		return a.refused(w, state.Reason, state.Detail)
+	default:
 	}
 	leave, err := s.enter()
 	if err != nil {
@@ -113,7 +117,7 @@ func (s *server) call(w http.ResponseWriter, r *http.Request, m record.Message) 
 	case record.Processed, record.Duplicate:
 		return a.done(w, outcome.Reply)
 	case record.Rejected:
-		return rejection(outcome.Reason, outcome.Detail)
+		return a.refused(w, outcome.Reason, outcome.Detail)
 	case record.Retry, record.HeldBack:
 	}
 	return fmt.Errorf("call engine: %s: %w", outcome.Kind, outcome.Err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,23 +44,20 @@ func TestAWaitingCallerReceivesTheRejection(t *testing.T) {
 	wantProblem(t, got, problem.Rejected)
 }
 
-func TestARetryOfARefusedMessageIsNotAnsweredWithTheOldRefusal(t *testing.T) {
-	w := newWorld(t, func(w *world, o *api.Options) {
-		o.Await = func(ctx context.Context, m record.Message) (admission.State, error) { // one look
-			state, err := w.engine.Status(ctx, m)
-			if state.Status == admission.StatusAccepted {
-				err = context.DeadlineExceeded
-			}
-			return state, err
-		}
-	})
-	w.send("POST", orders, "refuse", "Idempotency-Key: a")
+func TestARefusedMessageIsRefusedAgainWithoutTheHandler(t *testing.T) {
+	w := newWorld(t)
+	want(t, w.send("POST", orders, "refuse", "Idempotency-Key: a"), 202, `{"id":"a","stream":"orders","group":"a","status":"accepted"}`+"\n")
 	w.settled()
 	want(t, w.send("GET", orders+"/a", ""), 200, `{"id":"a","stream":"orders","group":"a","status":"rejected","reason":"rejected","detail":"not a transfer"}`+"\n")
-	w.queue.set(func(q *ingress) { q.paused = true })
-	want(t, w.send("POST", orders, "refuse", "Idempotency-Key: a", "Prefer: wait=10"), 202,
-		`{"id":"a","stream":"orders","group":"a","status":"accepted"}`+"\n", "Idempotent-Replayed: true")
-	if n := w.queue.taken.Load(); n != 2 {
+	for applied, header := range map[string][]string{"wait=10": {"Prefer: wait=10"}, "": nil} { // it gets one answer
+		got := w.send("POST", orders, "refuse", append(header, "Idempotency-Key: a")...)
+		wantProblem(t, got, problem.Rejected)
+		if !strings.Contains(got.body, "not a transfer") || got.header.Get("Idempotent-Replayed") != "true" || got.header.Get("Preference-Applied") != applied {
+			t.Errorf("%s %s", got.header, got.body)
+		}
+	}
+	wantProblem(t, w.send("POST", orders, "reply", "Idempotency-Key: a", "Prefer: wait=10"), problem.KeyReuse)
+	if n := w.queue.taken.Load(); n != 1 {
 		t.Errorf("enqueued %d times", n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// operator names the console in the log of dropped dead letters.
+// operator names the console in the log.
 const operator = "console"
 
 // A result is the page after something was written.
@@ -82,10 +82,13 @@ func (c *console) result(text string, failures []admin.RedriveFailure, to, linkT
 // redrive puts back one dead letter, or those of a filter.
 func (c *console) redrive(r *http.Request) (view, error) {
 	f := filterOf(r)
-	o := admin.RedriveOptions{Queue: f.Queue, Stream: f.Stream, Reason: f.Reason, ID: r.FormValue("id")}
+	o := admin.RedriveOptions{Queue: f.Queue, Stream: f.Stream, Reason: f.Reason, ID: r.FormValue("id"), Answered: r.FormValue("answered") != "", By: operator}
 	args := append([]string{"redrive"}, flags(f)...)
 	if o.ID != "" {
 		args = append(args, "--id", o.ID)
+	}
+	if o.Answered {
+		args = append(args, "--answered")
 	}
 	info, err := c.System.Redrive(r.Context(), o)
 	if err != nil {
@@ -95,7 +98,10 @@ func (c *console) redrive(r *http.Request) (view, error) {
 	if info.Failed > 0 {
 		text += " " + plain.Plural(info.Failed, "dead letter") + " could not be put back."
 	}
-	if o.ID != "" && info.Redriven+info.Failed == 0 {
+	if info.Answered > 0 {
+		text += " " + plain.Plural(info.Answered, "dead letter") + " not put back: the senders were told no."
+	}
+	if o.ID != "" && info.Redriven+info.Answered+info.Failed == 0 {
 		text = "There is no such dead letter any more."
 	}
 	return c.result(text, info.Failures, link("/letters"), "dead letters", c.onFolder(args...)), nil

@@ -64,7 +64,8 @@ func TestADeadLetterIsPutBackAndAnotherDropped(t *testing.T) {
 	w := newWorld(t, embedded.ConsoleWrite)
 	w.send(client.Message{Stream: "jobs", Key: "bad", Body: []byte(hostile)})
 	id := w.letters(1)[0].MessageID
-	w.shows(w.post("/redrive", "id", id), "Put back 1 dead letter.", "once redrive --id "+id)
+	w.shows(w.post("/redrive", "id", id), "Put back 0 dead letters.", "1 dead letter not put back: the senders were told no.", "once redrive --id "+id)
+	w.shows(w.post("/redrive", "id", id, "answered", "true"), "Put back 1 dead letter.", "once redrive --id "+id+" --answered")
 	again := w.letters(1)[0].MessageID // the handler refuses it again
 	if again == id {
 		again = w.letters(1)[0].MessageID

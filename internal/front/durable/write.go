@@ -77,7 +77,7 @@ func Wrap(next record.Handler) record.Handler {
 			if no, ok := errors.AsType[*refusal](err); ok {
 				o.refused = no
 			}
-			return &record.RejectError{Detail: "refused", Err: err}
+			return &record.RejectError{Detail: "refused", Err: err, Unkept: true}
 		}
 		for _, item := range items {
 			a.Append(o.entry(item))

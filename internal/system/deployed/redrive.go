@@ -31,6 +31,9 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 	if err != nil {
 		return admin.RedriveInfo{}, err
 	}
+	if o.By == "" && o.Answered {
+		o.By, _ = s.stack.Principal(ctx) // it does not need the permission
+	}
 	there := s.depth(ctx, o)
 	r := &redrive{system: s, options: o}
 	for _, q := range queues {
@@ -41,7 +44,7 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 			break
 		}
 	}
-	r.info.Left = max(r.info.Left, there-r.info.Redriven-r.info.Failed)
+	r.info.Left = max(r.info.Left, there-r.info.Redriven-r.info.Answered-r.info.Failed)
 	return r.info, nil
 }
 
@@ -98,7 +101,7 @@ func (r *redrive) run(ctx context.Context, queue string) error {
 
 func (r *redrive) call(ctx context.Context, function, queue string) (out tasks.Redriven, err error) {
 	filter := deadletter.Filter{Stream: r.options.Stream, Reason: r.options.Reason, ID: r.options.ID}
-	task := tasks.Task{Once: tasks.Redrive, Queue: queue, Filter: filter, Until: r.until}
+	task := tasks.Task{Once: tasks.Redrive, Queue: queue, Filter: filter, Until: r.until, Answered: r.options.Answered, By: r.options.By}
 	if r.options.Max > 0 {
 		task.Max = r.options.Max - r.info.Redriven
 	}
@@ -113,6 +116,7 @@ func (r *redrive) add(queue string, out tasks.Redriven) {
 	r.until = out.Until
 	r.info.Redriven += out.Redriven
 	r.info.Left += out.Left
+	r.info.Answered += out.Answered
 	r.info.Failed += out.Failed
 	for _, f := range out.Failures {
 		r.info.Failures = append(r.info.Failures, f.Info(queue))

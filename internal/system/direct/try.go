@@ -123,14 +123,16 @@ func (t *try) state() (state admission.State, replayed, ok bool, err error) {
 	switch o.Kind {
 	case record.Processed:
 	case record.Duplicate:
-		replayed = true
+		state, replayed = state.Told(), true
 	case record.HeldBack:
 		state.Status = admission.StatusHeld
 	case record.Rejected:
 		if process.RefusedToCaller(t.stream, o.Reason) {
 			return admission.State{}, false, false, &record.RefusedError{Reason: o.Reason, Detail: o.Detail}
 		}
-		state = admission.State{Status: admission.StatusRejected, Reason: o.Reason, Detail: o.Detail}
+		if state = (admission.State{Status: admission.StatusRejected, Reason: o.Reason, Detail: o.Detail}); o.Reason == record.ReasonGap {
+			state = admission.State{Status: admission.StatusAccepted} // its dead letter can be put back
+		}
 	case record.Retry:
 		return admission.State{}, false, false, nil
 	}

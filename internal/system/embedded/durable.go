@@ -99,11 +99,11 @@ func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admi
 	return results
 }
 
-// Status calls the engine's Status. If it found that the message is done, or a reply, that is
-// durable.
+// Status calls the engine's Status. If it found that the message is done or rejected, or a reply,
+// that is durable.
 func (d durable) Status(ctx context.Context, m record.Message) (admission.State, error) {
 	state, err := d.live.Status(ctx, m)
-	if err == nil && (state.Reply != nil || state.Status == admission.StatusDone) {
+	if err == nil && (state.Reply != nil || state.Status == admission.StatusDone || state.Status == admission.StatusRejected) {
 		err = d.sync()
 	}
 	return state, err

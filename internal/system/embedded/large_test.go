@@ -104,7 +104,7 @@ func TestTheLargestBodiesSurviveARestartADeadLetterAndARedrive(t *testing.T) {
 		t.Fatalf("%d letters, %v", len(letters), err)
 	}
 	refuse = false
-	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{}); err != nil || info.Redriven != 1 {
+	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{Answered: true}); err != nil || info.Redriven != 1 {
 		t.Fatalf("%+v, %v", info, err)
 	}
 	r.idle(t)

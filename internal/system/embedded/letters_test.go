@@ -70,7 +70,14 @@ func TestADeadLetterIsShownWithItsHeadersAndItsBodyAndPutBackByItsID(t *testing.
 		t.Errorf("content (-want +got)\n%s", d)
 	}
 	healed.Store(true)
-	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{ID: "b"}); err != nil || info.Redriven != 1 || info.Left != 1 {
+	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{ID: "b"}); err != nil || info.Redriven != 0 || info.Left != 1 || info.Answered != 1 {
+		t.Fatalf("redrive of a letter whose caller was answered: %+v, %v", info, err)
+	}
+	r.send(t, client.Message{Stream: "orders", Key: "b", ContentType: "text/plain", Headers: map[string]string{"trace": "t-1"}, Body: []byte("body of b")})
+	if stats := r.idle(t); stats.DeadLetters != 2 || len(p.lines()) != 0 {
+		t.Fatalf("after the key was sent again: %d dead letters, %+v", stats.DeadLetters, p.lines())
+	}
+	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{ID: "b", Answered: true}); err != nil || info.Redriven != 1 || info.Left != 1 {
 		t.Fatalf("redrive: %+v, %v", info, err)
 	}
 	if stats := r.idle(t); stats.DeadLetters != 1 || len(p.lines()) != 1 || p.lines()[0].ID != "b" {

@@ -8,6 +8,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
 // DeadLetters lists dead letters without removing them.
@@ -64,7 +65,7 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 		return info, err
 	}
 	options := deadletter.Options{
-		Filter: deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}, Until: s.options.Now(), Log: s.options.Log,
+		Filter: deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}, Until: s.options.Now(), Answered: o.Answered, By: o.By, Log: s.options.Log,
 	}
 	for _, q := range queues {
 		if options.Max = max(0, o.Max-info.Redriven); o.Max > 0 && options.Max == 0 {
@@ -81,12 +82,14 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o deadletter.Options, info *admin.RedriveInfo) error {
 	w := &deadletter.Walk{Queue: q, Trusted: trusting().Trusted}
 	defer w.Release(ctx, releaseTime)
-	r, err := deadletter.Redrive(ctx, w, s.now().door, o)
+	g := s.now()
+	r, err := deadletter.Redrive(ctx, w, pipeline.Back{Queues: g.door, Engine: g.pipeline.Engine}, o)
 	if !r.Through {
-		r.Left = max(r.Left, q.Len()-r.Failed) // with the dead letters that were not received
+		r.Left = max(r.Left, q.Len()-r.Failed-r.Answered) // with the dead letters that were not received
 	}
 	info.Redriven += r.Redriven
 	info.Left += r.Left
+	info.Answered += r.Answered
 	info.Failed += r.Failed
 	for _, f := range r.Failures {
 		info.Failures = append(info.Failures, f.Info(q.Name()))

@@ -131,7 +131,7 @@ func TestADeadLetterAndItsRedriveKeepALargeBody(t *testing.T) {
 	refused := m.refusal("1", record.ReasonHandler)
 	refused.Message.Body = largest("")
 	m.refuse(t, refused)
-	if got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); got.Redriven != 1 || got.Failed != 0 {
+	if got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`); got.Redriven != 1 || got.Failed != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	if got := m.arrived(t); got.ID != "1" || got.Principal != ann || !bytes.Equal(got.Body, refused.Message.Body) {
@@ -143,7 +143,7 @@ func TestADeadEffectAndItsRedriveKeepALargeBody(t *testing.T) {
 	m := openLarge(t, Publish)
 	d := record.Delivery{Identity: "orders/1", Stream: "orders", Target: "g", Effect: record.Effect{To: []string{"shop"}, Body: largest("")}}
 	m.refuse(t, record.Refused{Delivery: &d, To: "shop", Reason: record.ReasonGone})
-	if got := m.redrive(t, `{"once":"redrive","queue":"publish-dead"}`); got.Redriven != 1 || got.Failed != 0 {
+	if got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"publish-dead"}`); got.Redriven != 1 || got.Failed != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	got := awstest.Take(t, m.bodies.queue(m.clients.SQS, m.settings.Queues.PublishFIFO))
@@ -161,7 +161,7 @@ func TestALetterWithoutItsBodyStaysAndSaysWhy(t *testing.T) {
 	refused.Message.Body = largest("")
 	m.refuse(t, refused)
 	m.lose(t)
-	got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
+	got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`)
 	if got.Redriven != 0 || got.Failed != 1 || !strings.Contains(got.Failures[0].Error, "no such object") || got.Failures[0].ID != "1" {
 		t.Fatalf("got %+v", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/system/function/tasks"
+	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
 const (
@@ -45,9 +46,10 @@ func (s *System) redrive(ctx context.Context, task tasks.Task) (tasks.Redriven, 
 	if err != nil {
 		return tasks.Redriven{}, err
 	}
-	r, err := deadletter.Redrive(ctx, w, s.pipeline.Queues, options)
+	options.Answered = task.Answered
+	r, err := deadletter.Redrive(ctx, w, pipeline.Back{Queues: s.pipeline.Queues, Engine: s.pipeline.Engine}, options)
 	err = interrupted(ctx, task, err)
-	out := tasks.Redriven{Redriven: r.Redriven, Left: r.Left, Failed: r.Failed, Failures: r.Failures, Filter: task.Filter, Until: options.Until}
+	out := tasks.Redriven{Redriven: r.Redriven, Left: r.Left, Answered: r.Answered, Failed: r.Failed, Failures: r.Failures, Filter: task.Filter, Until: options.Until}
 	if out.Done = r.Through || r.Redriven == task.Max && task.Max > 0; out.Done || err != nil {
 		w.Release(ctx, releaseTime)
 	}

@@ -106,13 +106,22 @@ func TestARedriveKeepsPrincipalAndAcceptance(t *testing.T) {
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
 	given := wire.ToQueue(m.order("2")) // as a queue moves a message beyond its limit of receives
 	m.put(t, m.settings.Queues.DeadFIFO, given)
+	if d := cmp.Diff(tasks.Redriven{Answered: 1, Done: true}, m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`), ignoringUntil()); d != "" {
+		t.Fatalf("a letter whose caller was answered (-want +got)\n%s", d)
+	}
 	for _, name := range []string{tasks.DeadIngress, tasks.DeadIngressFIFO} {
-		got := m.redrive(t, `{"once":"redrive","queue":"`+name+`"}`)
+		got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"`+name+`"}`)
 		if d := cmp.Diff(tasks.Redriven{Redriven: 1, Done: true}, got, ignoringUntil()); d != "" {
 			t.Errorf("%s (-want +got)\n%s", name, d)
 		}
 	}
-	if d := cmp.Diff([]record.Message{m.order("1"), m.order("2")}, m.messages(t)); d != "" {
+	got := m.messages(t)
+	if len(got) == 2 && got[0].Accepted.After(m.accepted) { // its answer is taken back: it is new
+		got[0].Accepted = m.accepted
+	} else {
+		t.Errorf("put back: %+v", got)
+	}
+	if d := cmp.Diff([]record.Message{m.order("1"), m.order("2")}, got); d != "" {
 		t.Errorf("put back (-want +got)\n%s", d)
 	}
 	if left := append(awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)), awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.DeadFIFO))...); len(left) > 0 {
@@ -126,7 +135,7 @@ func TestARedriveKeepsPrincipalAndAcceptance(t *testing.T) {
 func TestARedriveBelievesTrustedSendersOnly(t *testing.T) {
 	m := openMended(t, Process, "AROAPROCESS")
 	m.put(t, m.settings.Queues.Dead, wire.ToQueue(m.order("1")))
-	if got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); got.Redriven != 1 {
+	if got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`); got.Redriven != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	got := m.messages(t)
@@ -141,8 +150,8 @@ func TestPublishRedrivesEffectsAndTriggers(t *testing.T) {
 	m.refuse(t, record.Refused{Delivery: delivery, To: "shop", Reason: record.ReasonGone})
 	key := record.GroupKey{Stream: "orders", Group: "other"}
 	m.put(t, m.settings.Queues.DeadPublishFIFO, wire.ToTrigger(key))
-	m.redrive(t, `{"once":"redrive","queue":"publish-dead"}`)
-	m.redrive(t, `{"once":"redrive","queue":"publish-dead.fifo"}`)
+	m.redrive(t, `{"once":"redrive","answered":true,"queue":"publish-dead"}`)
+	m.redrive(t, `{"once":"redrive","answered":true,"queue":"publish-dead.fifo"}`)
 	var got []wire.Trigger
 	for _, x := range awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.PublishFIFO)) {
 		trigger, err := wire.FromTrigger(&x)
@@ -164,15 +173,15 @@ func TestARedriveTakesTheRequestedLettersAndReleasesTheOthers(t *testing.T) {
 		m.refuse(t, m.refusal(fmt.Sprint("a", i), record.ReasonHandler), m.refusal(fmt.Sprint("b", i), record.ReasonUnknown))
 	}
 	m.put(t, m.settings.Queues.Dead, queue.Message{Body: "x", Attributes: map[string]string{"once-stream": "orders", "once-sequence": "seven"}})
-	first := m.redrive(t, `{"once":"redrive","queue":"ingress-dead","reason":"unknown","max":2}`)
+	first := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead","reason":"unknown","max":2}`)
 	if first.Redriven != 2 || !first.Done {
 		t.Errorf("at most two: %+v", first)
 	}
-	second := m.redrive(t, `{"once":"redrive","queue":"ingress-dead","reason":"unknown"}`)
+	second := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead","reason":"unknown"}`)
 	if d := cmp.Diff(tasks.Redriven{Redriven: 1, Left: 4, Done: true}, second, ignoringUntil()); d != "" {
 		t.Errorf("by reason (-want +got)\n%s", d)
 	}
-	third := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
+	third := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`)
 	if third.Redriven != 3 || third.Failed != 1 || !third.Done || len(third.Failures) != 1 || !strings.Contains(third.Failures[0].Error, "once-sequence") {
 		t.Errorf("all: %+v", third)
 	}
@@ -184,7 +193,7 @@ func TestARedriveTakesTheRequestedLettersAndReleasesTheOthers(t *testing.T) {
 func TestALetterRefusedAgainStaysForTheNextRedrive(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
-	first := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`)
+	first := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`)
 	eventually.Succeeds(t, func() error {
 		if time.Since(first.Until) < 2*time.Millisecond { // real time: the queue's times are in milliseconds
 			return errors.New("the clock has not moved")
@@ -192,14 +201,14 @@ func TestALetterRefusedAgainStaysForTheNextRedrive(t *testing.T) {
 		return nil
 	})
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
-	task, err := json.Marshal(tasks.Task{Once: tasks.Redrive, Queue: tasks.DeadIngress, Until: first.Until})
+	task, err := json.Marshal(tasks.Task{Once: tasks.Redrive, Queue: tasks.DeadIngress, Until: first.Until, Answered: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(tasks.Redriven{Left: 1, Done: true, Until: first.Until}, m.redrive(t, string(task))); d != "" {
 		t.Errorf("the same run (-want +got)\n%s", d)
 	}
-	if next := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); next.Redriven != 1 {
+	if next := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`); next.Redriven != 1 {
 		t.Errorf("the next run: %+v", next)
 	}
 }
@@ -213,7 +222,7 @@ func TestADeadLetterStaysUntilItsQueueHasAcknowledgedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.System = broken
-	if got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); got.Failed != 1 || !got.Done {
+	if got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`); got.Failed != 1 || !got.Done {
 		t.Errorf("got %+v", got)
 	}
 	if left := awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)); len(left) != 1 {
@@ -227,7 +236,7 @@ func TestARedriveEndsBeforeItsFunctionDoes(t *testing.T) {
 	// so that its time is over before it begins
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
-	answer, err := m.Handler()(ctx, json.RawMessage(`{"once":"redrive","queue":"ingress-dead"}`))
+	answer, err := m.Handler()(ctx, json.RawMessage(`{"once":"redrive","answered":true,"queue":"ingress-dead"}`))
 	if got, ok := answer.(tasks.Redriven); err != nil || !ok || got.Done || got.Redriven > 0 || got.Until.IsZero() {
 		t.Errorf("got %+v, %v", answer, err)
 	}
@@ -264,7 +273,7 @@ func TestAKillBetweenPuttingBackAndDeletingIsHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Release(t.Context(), time.Minute)
-	if got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); got.Redriven != 1 {
+	if got := m.redrive(t, `{"once":"redrive","answered":true,"queue":"ingress-dead"}`); got.Redriven != 1 {
 		t.Fatalf("got %+v", got)
 	}
 	got := m.messages(t)
@@ -283,7 +292,7 @@ func TestAKillBetweenPuttingBackAndDeletingIsHarmless(t *testing.T) {
 func TestATaskWithAFieldThatTheFunctionDoesNotKnowIsRefused(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
-	if _, err := m.Handler()(t.Context(), json.RawMessage(`{"once":"redrive","queue":"ingress-dead","color":"red"}`)); err == nil || !strings.Contains(err.Error(), "color") {
+	if _, err := m.Handler()(t.Context(), json.RawMessage(`{"once":"redrive","answered":true,"queue":"ingress-dead","color":"red"}`)); err == nil || !strings.Contains(err.Error(), "color") {
 		t.Errorf("got %v", err)
 	}
 	if got := m.messages(t); len(got) != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/delay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
@@ -173,6 +174,12 @@ func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error
 		}
 	}
 	return record.Each(errs)
+}
+
+// Back puts dead letters back.
+type Back struct {
+	*Queues
+	*dedup.Engine
 }
 
 // Redrive puts a refused message or effect back on the queue that it came from, under its identity.

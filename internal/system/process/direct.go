@@ -117,8 +117,9 @@ func RefusedToCaller(s record.Stream, reason record.Reason) bool {
 func (h *Handler) rejected(ctx context.Context, d *delivery) {
 	d.fate = refused
 	o := &d.outcome
-	h.options.Log.LogAttrs(ctx, slog.LevelWarn, record.LogRefused, append(d.message.LogAttrs(h.options.LogKeys),
-		slog.String("reason", string(o.Reason)), slog.Int("try", 1), slog.String("detail", o.Detail))...)
+	if h.logRefused(d, o.Reason, o.Detail); o.Reply != nil {
+		return // its letter is written
+	}
 	if err := h.engine.Refuse(ctx, []record.Refused{{Message: d.message, Reason: o.Reason, Detail: o.Detail}}); err != nil {
 		*o = record.Outcome{Err: fmt.Errorf("refuse message: %w", err)}
 	}

@@ -59,6 +59,9 @@ func (h *Handler) decide(b *batch) {
 	for i := range b.all {
 		d := &b.all[i]
 		switch {
+		case d.outcome.Kind == record.Rejected && d.outcome.Reply != nil: // its letter is written
+			h.logRefused(d, d.outcome.Reason, d.outcome.Detail)
+			d.fate = settled
 		case d.outcome.Kind == record.Rejected, failure(d) != nil && h.exhausted(d):
 			d.fate = refused
 		case d.outcome.Settled():

@@ -163,14 +163,18 @@ func (h *Handler) refuse(ctx context.Context, b *batch) {
 	for i, d := range list {
 		reason, detail := h.reason(d)
 		letters[i] = record.Refused{Message: d.message, Reason: reason, Detail: detail}
-		h.options.Log.LogAttrs(ctx, slog.LevelWarn, record.LogRefused, append(d.message.LogAttrs(h.options.LogKeys),
-			slog.String("reason", string(reason)), slog.Int("try", d.received.Receives), slog.String("detail", detail))...)
+		h.logRefused(d, reason, detail)
 	}
 	err := h.engine.Refuse(ctx, letters)
 	if err != nil {
 		h.options.Log.Error("refused messages stay in the queue", "count", failures(err, len(list)), "error", err)
 	}
 	set(list, err)
+}
+
+func (h *Handler) logRefused(d *delivery, reason record.Reason, detail string) {
+	h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, record.LogRefused, append(d.message.LogAttrs(h.options.LogKeys),
+		slog.String("reason", string(reason)), slog.Int("try", d.received.Receives), slog.String("detail", detail))...)
 }
 
 // postpone moves messages that are too far ahead to the end of the queue, so that they do not block

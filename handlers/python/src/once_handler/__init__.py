@@ -4,13 +4,14 @@ A handler is a function of the group's state, one message, and an attempt. It re
 state. What the attempt has collected (a reply, effects, entries of the log, timers) becomes real
 together with the state, or not at all.
 
-    from once_handler import Reject, handler
+    from once_handler import handler
 
     @handler
     def stock(state, message, attempt):
         change = message.json()
         if change["take"] > (state or 0):
-            raise Reject("not enough in stock")
+            attempt.reply(409, {"error": "not enough in stock"})
+            return state
         attempt.send("warehouse", change)
         return state - change["take"]
 

@@ -39,7 +39,9 @@ type Task struct {
 	// Until keeps out messages that were sent later: the call before may have put them back, and
 	// they were refused again. Defaults to now.
 	Until time.Time `json:"until,omitzero"`
-	// By names the operator of a drop in the log.
+	// Answered redrives the dead letters whose callers were answered, too.
+	Answered bool `json:"answered,omitempty"`
+	// By names the operator in the log.
 	By string `json:"by,omitempty"`
 
 	// Group and Number name the effect of a skip, with the Stream of the filter.
@@ -95,10 +97,11 @@ type Swept struct {
 
 // Redriven is the answer to one call of a redrive. The caller repeats the call until one is done.
 type Redriven struct {
-	// Redriven dead letters were put back; Left did not match or came after Until; Failed could not
-	// be put back. Both stay.
+	// Redriven dead letters were put back. The others stay: Left did not match or came after Until,
+	// the callers of Answered were answered, and Failed could not be put back.
 	Redriven int `json:"redriven"`
 	Left     int `json:"left"`
+	Answered int `json:"answered"`
 	Failed   int `json:"failed"`
 	// Failures hold the reasons of the first failures.
 	Failures []deadletter.Failure `json:"failures,omitempty"`
