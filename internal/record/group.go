@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -179,6 +180,21 @@ func (g *Group) Expire(at time.Time) bool {
 	}
 	g.Expires = latest(at, g.NeededUntil())
 	return true
+}
+
+// Forever is how a store writes a Retention of 0. Versions that take 0 for an unknown retention then
+// give the record an expiry that is as far away.
+const Forever = 100 * 365 * 24 * time.Hour
+
+// StoredRetention returns a Retention as a store writes it, and ReadRetention one that it wrote.
+func StoredRetention(d time.Duration) time.Duration { return cmp.Or(d, Forever) }
+
+// ReadRetention is the reverse of [StoredRetention].
+func ReadRetention(d time.Duration) time.Duration {
+	if d >= Forever {
+		return 0
+	}
+	return d
 }
 
 func latest(a, b time.Time) time.Time {

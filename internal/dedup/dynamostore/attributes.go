@@ -35,7 +35,7 @@ import (
 //	until     N  the earliest expiry that the timers allow, in milliseconds of Unix time; absent if
 //	             there are none
 //	log       B  the end of its log; absent if it has no entries
-//	keep      N  how long it outlives its last message, in seconds; absent is for ever
+//	keep      N  how long it outlives its last message, in seconds; 100 years or absent is for ever
 //	held      S  present while messages are held: the shard in the index of waiting groups
 //	x         N  expiry in milliseconds of Unix time, which conditions compare; absent is never
 //	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only

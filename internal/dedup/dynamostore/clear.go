@@ -209,7 +209,7 @@ func expire(x *expression, at time.Time, assumed []uint64) {
 	}
 	x.missing(attrHeld)
 	x.missing(attrExpires)
-	x.exists(attrRetention)
+	x.below(record.StoredRetention(0), attrRetention)
 	x.notAfter(at, attrUntil)
 	x.set(instant(at), attrExpires)
 	x.set(ttl(at), attrTTL)

@@ -76,6 +76,11 @@ func (x *expression) notAfter(at time.Time, name string) {
 	x.conditions = append(x.conditions, "(attribute_not_exists("+x.path(name)+") OR "+x.path(name)+"<="+x.value(instant(at))+")")
 }
 
+// below requires a retention that is shorter than another one.
+func (x *expression) below(d time.Duration, name string) {
+	x.conditions = append(x.conditions, x.path(name)+"<"+x.value(keepFor(d)))
+}
+
 // live requires an item that has not expired.
 func (x *expression) live(now int64) {
 	at := x.path(attrExpires)

@@ -20,10 +20,7 @@ func encodeGroup(g *record.Group, attempt string) item {
 	put(it, attrAttempt, text(attempt))
 	put(it, attrExpires, instant(g.Expires))
 	put(it, attrTTL, ttl(g.Expires))
-	if g.Retention > 0 {
-		// rounded up, as the table's time-to-live is
-		it[attrRetention] = integer(int64((g.Retention + time.Second - 1) / time.Second))
-	}
+	it[attrRetention] = keepFor(g.Retention)
 	if len(g.State) > 0 {
 		it[attrState] = binary(g.State)
 	}
@@ -46,6 +43,11 @@ func encodeGroup(g *record.Group, attempt string) item {
 	}
 	encodePending(it, g, attempt)
 	return it
+}
+
+// keepFor returns a retention in seconds, rounded up as the table's time-to-live is.
+func keepFor(d time.Duration) types.AttributeValue {
+	return integer(int64((record.StoredRetention(d) + time.Second - 1) / time.Second))
 }
 
 // encodePending adds the pending entries to an item.
@@ -114,7 +116,7 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 	r.record(attrChained, func(d *encoding.Decoder) { g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint) })
 	r.record(attrTimers, func(d *encoding.Decoder) { g.Timers = encoding.MapOf(d, encoding.ReadTimer) })
 	r.record(attrLog, func(d *encoding.Decoder) { encoding.ReadLog(d, &g.Log) })
-	g.Retention = r.seconds(attrRetention)
+	g.Retention = record.ReadRetention(r.seconds(attrRetention))
 	g.Pending = decodePending(r, key)
 	if g.Version == 0 { // version 0 would read as a missing record
 		r.fail(attrVersion, "is 0")

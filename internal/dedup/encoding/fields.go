@@ -1,6 +1,10 @@
 package encoding
 
-import "time"
+import (
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
 
 // Fields writes or reads the fields of one object: a function that calls its methods describes a
 // record in both directions. The calls are in the order of the numbers, from 1 on. A zero value is
@@ -155,6 +159,17 @@ func (f *Fields) Uint(number uint64, n *uint64) {
 func (f *Fields) Int(number uint64, n *int64) {
 	field(f, number, n, *n != 0, (*Encoder).Int, (*Decoder).Int)
 }
+
+// Retention is a field with the retention of a group.
+//
+//go:noinline
+func (f *Fields) Retention(number uint64, d *time.Duration) {
+	field(f, number, d, true, writeRetention, readRetention)
+}
+
+func writeRetention(e *Encoder, d time.Duration) { e.Int(int64(record.StoredRetention(d))) }
+
+func readRetention(d *Decoder) time.Duration { return record.ReadRetention(time.Duration(d.Int())) }
 
 // Number is a field with a number that is counted in an int.
 func (f *Fields) Number(number uint64, n *int) {

@@ -158,6 +158,29 @@ func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 	}
 }
 
+// A record that is kept for ever says 100 years, because versions that take a missing retention for
+// an unknown one would let it expire. Earlier ones wrote none.
+func TestARecordThatIsKeptForEverSaysALongTime(t *testing.T) {
+	k := kinds()[0]
+	text, err := os.ReadFile(filepath.Join("testdata", "format-1", "group-without-retention.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := k.read(k.key, value)
+	if diff := cmp.Diff(k.record, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	century := exampleGroup()
+	century.Retention = 100 * 365 * 24 * time.Hour
+	if !bytes.Equal(k.encode(k.record), k.encode(century)) {
+		t.Error("for ever is not written as 100 years")
+	}
+}
+
 func TestARecordWithAnyDamagedByteIsCorrupt(t *testing.T) {
 	for _, k := range kinds() {
 		value := k.encode(k.record)

@@ -17,7 +17,7 @@ func group(f *encoding.Fields, g *record.Group) {
 	f.Uint(3, &g.Last)
 	f.Sources(4, &g.Sources)
 	f.UintMap(5, &g.Chained)
-	f.Int(6, (*int64)(&g.Retention))
+	f.Retention(6, &g.Retention)
 	f.Log(7, &g.Log)
 	f.Timers(8, &g.Timers)
 }
