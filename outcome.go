@@ -21,7 +21,8 @@ const (
 	Duplicate
 	// Held: it is stored until its predecessors arrive.
 	Held
-	// Rejected: it will not be processed, and repetitions are rejected too if the handler decided it.
+	// Rejected: it will not be processed, and repetitions are rejected too if the handler decided
+	// it.
 	Rejected
 )
 

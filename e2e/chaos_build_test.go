@@ -26,7 +26,7 @@ var chaosChanges = []overlay.Change{
 	{File: "internal/system/embedded/poller.go", Old: "pollTimeout = 30 * time.Second", New: "pollTimeout = 6 * time.Second"},
 	{File: "internal/record/retry.go", Old: "Max: 5 * time.Minute", New: "Max: 3 * time.Second"},
 	{File: "internal/record/retry.go", Old: "Max: 10 * time.Minute", New: "Max: 3 * time.Second"},
-	{File: "internal/destination/webhook/sender.go", Old: "o.Budget = 10 * time.Second", New: "o.Budget = 200 * time.Millisecond"},
+	{File: "internal/destination/webhook/sender.go", Old: "cmp.Or(o.Budget, 10*time.Second)", New: "cmp.Or(o.Budget, 200*time.Millisecond)"},
 	{File: "internal/destination/webhook/breaker.go", Old: "MaxInterval: 30 * time.Second", New: "MaxInterval: time.Second"},
 }
 

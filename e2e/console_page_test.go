@@ -61,13 +61,18 @@ func (p consolePage) shows(text string) {
 }
 
 // press moves the focus to an element and presses Enter.
-func (p consolePage) press(selector string) {
+func (p consolePage) press(selector string) { p.t.Helper(); p.key(selector, kb.Enter) }
+
+// mark moves the focus to a check box and presses the space bar.
+func (p consolePage) mark(selector string) { p.t.Helper(); p.key(selector, " ") }
+
+func (p consolePage) key(selector, key string) {
 	p.t.Helper()
 	p.until(func() (bool, string) {
 		focused := p.value(fmt.Sprintf(`(document.querySelector(%q)?.focus(), document.activeElement?.matches(%[1]q))`, selector))
 		return focused == "true", "there is no " + selector
 	})
-	p.do(chromedp.KeyEvent(kb.Enter))
+	p.do(chromedp.KeyEvent(key))
 }
 
 // A shop is a webhook that refuses what it gets until it is healed.

@@ -283,7 +283,7 @@ func TestConsoleTasks(t *testing.T) {
 		must(t, os.WriteFile(w.server.path("healed"), nil, 0o600))
 		w.press(`nav a[href="/console/letters"]`)
 		w.press(`.card a[href*="/console/letter?"]`)
-		w.press(`input[name=answered]`) // it was rejected
+		w.mark(`input[name=answered]`) // it was rejected
 		w.press(`#redrive`)
 		w.shows("Put back 1 dead letter.")
 		w.open("/letters")
@@ -293,7 +293,7 @@ func TestConsoleTasks(t *testing.T) {
 		w.press(`a.tag.dead`)
 		w.shows("Only with reason rejected")
 		w.press(`#redrive-all summary`)
-		w.press(`input[name=answered]`)
+		w.mark(`input[name=answered]`)
 		w.press(`#do-redrive-all`)
 		w.shows("Put back 2 dead letters.")
 		w.open("/letters?reason=rejected")

@@ -325,9 +325,9 @@ type Content struct {
 
 // RedriveInfo counts the results of a redrive.
 type RedriveInfo struct {
-	// Redriven dead letters were put back; Left did not match or were over the limit; Answered stay
-	// because their callers were told that the messages are refused; Failed could not be put back and
-	// stay.
+	// Redriven dead letters were put back; Left did not match or were over the limit; Answered
+	// stay because their callers were told that the messages are refused; Failed could not be put
+	// back and stay.
 	Redriven int `json:"redriven"`
 	Left     int `json:"left"`
 	Answered int `json:"answered"`

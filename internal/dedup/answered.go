@@ -20,8 +20,7 @@ func (e *Engine) Answered(ctx context.Context, r record.Refused) (bool, error) {
 	}
 	a := &admission.Arrival{Message: m}
 	_, err := a.Check(e.streams)
-	valid := err == nil // if not, a redrive reports it
-	if told = told || valid && r.Reason == record.ReasonInvalid; !valid || a.ByNumber {
+	if err != nil || a.ByNumber { // a redrive reports the error
 		return told, nil
 	}
 	st, err := e.Status(ctx, m)
@@ -80,8 +79,9 @@ func (e *Engine) reopen(ctx context.Context, a *admission.Arrival, recordless bo
 	if old.State != record.Absent && (old.Fingerprint != a.Fingerprint() || old.State != record.Issued && !refused) {
 		return nil
 	}
-	// An absent token is written too: a worker that refuses the message has not written it yet, or it
-	// has expired. The epoch makes the writes of workers fail that have loaded the token before.
+	// An absent token is written too: a worker that refuses the message has not written it yet, or
+	// it has expired. The epoch makes the writes of workers fail that have loaded the token
+	// before.
 	next := record.Token{
 		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: a.Stream, Group: a.GroupName(),
 		Owner: record.Reopened(old.Owner), Epoch: old.Epoch + 1, Request: old.Request, Expires: e.cfg.Now().Add(record.IssuedRetention),

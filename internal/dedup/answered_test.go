@@ -187,8 +187,7 @@ func TestALetterWithoutAMemoryCountsAsAnsweredByItsReason(t *testing.T) {
 		"a number":                   {record.Refused{Message: number, Reason: record.ReasonHandler}, true},
 		"of a stream that is gone":   {record.Refused{Message: other, Reason: record.ReasonHandler}, true},
 		"tries are over":             {record.Refused{Message: m, Reason: record.ReasonAttempts}, false},
-		"too large":                  {record.Refused{Message: m, Reason: record.ReasonInvalid}, true},
-		"a number, too large":        {record.Refused{Message: number, Reason: record.ReasonInvalid}, true},
+		"was not valid":              {record.Refused{Message: m, Reason: record.ReasonInvalid}, false}, // by SQS, to a stream that was missing
 		"never read":                 {record.Refused{Message: other, Reason: record.ReasonInvalid}, false},
 		"a gap":                      {record.Refused{Message: number, Reason: record.ReasonGap}, false},
 		"an entry of a pool":         {record.Refused{Message: entry, Reason: record.ReasonHandler}, false},

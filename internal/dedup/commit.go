@@ -88,10 +88,10 @@ func refusal(err error) *record.RefusedError {
 }
 
 // blame looks for the message that makes a commit too large for the store, so that the next plan
-// refuses it. If the plan ran several messages, or has others beside one, blame makes each that runs
-// commit alone from now on. If it ran a single message, that is the one. If the plan has nothing but
-// refusals, the record is too full to remember them: the next plan refuses without that. blame
-// reports whether another plan may fit.
+// refuses it. If the plan ran several messages, or has others beside one, blame makes each that
+// runs commit alone from now on. If it ran a single message, that is the one. If the plan has
+// nothing but refusals, the record is too full to remember them: the next plan refuses without
+// that. blame reports whether another plan may fit.
 func (p *part) blame(pl *plan, why string) bool {
 	switch {
 	case pl.runs == 0 && pl.remembered == 0:

@@ -30,10 +30,4 @@
 // may not have been applied. The engine never undoes anything after such an error: it loads the
 // group again. If the write is not there, the engine commits the group unchanged, so that the
 // earlier write can no longer be applied, and only then decides from the loaded record.
-//
-// # Limits
-//
-// The package imports the standard library, the packages record, backoff and clock, and packages
-// below this one. All of them import nothing else. It never acknowledges a delivery: its caller
-// does so when an outcome is not [record.Retry].
 package dedup

@@ -39,9 +39,9 @@ type Config struct {
 	// Large says that the store and the queues hold bodies of [record.MaxBody]. Otherwise every
 	// stream takes at most [record.SmallBody].
 	Large bool
-	// CheckDelay returns an error if Queues can't hold an effect or a message of a timer until it is
-	// due: then the attempt fails. It does no input or output. Its argument has an identity of the
-	// greatest length instead of its own. Defaults to none.
+	// CheckDelay returns an error if Queues can't hold an effect or a message of a timer until it
+	// is due: then the attempt fails. It does no input or output. Its argument has an identity of
+	// the greatest length instead of its own. Defaults to none.
 	CheckDelay func(*record.Delayed) error
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs

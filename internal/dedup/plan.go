@@ -102,8 +102,8 @@ func (pl *plan) fill(ctx context.Context) error {
 	return nil
 }
 
-// waits reports to the observer that a message waits for others. The plan that only gathers messages
-// is followed by one that reports the same.
+// waits reports to the observer that a message waits for others. The plan that only gathers
+// messages is followed by one that reports the same.
 func (pl *plan) waits(age time.Duration) {
 	if !pl.gathering() {
 		pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})

@@ -192,7 +192,8 @@ func (a *Attempt) Answer() *Reply { return a.reply }
 type RejectError struct {
 	Detail string
 	Err    error
-	// Unkept says that nothing is to remember the refusal, because no other message has the identity.
+	// Unkept says that nothing is to remember the refusal, because no other message has the
+	// identity.
 	Unkept bool
 }
 

@@ -182,8 +182,8 @@ func (g *Group) Expire(at time.Time) bool {
 	return true
 }
 
-// Forever is how a store writes a Retention of 0. Versions that take 0 for an unknown retention then
-// give the record an expiry that is as far away.
+// Forever is how a store writes a Retention of 0. Versions that take 0 for an unknown retention
+// then give the record an expiry that is as far away.
 const Forever = 100 * 365 * 24 * time.Hour
 
 // StoredRetention returns a Retention as a store writes it, and ReadRetention one that it wrote.

@@ -98,7 +98,8 @@ func Fit(name string) string {
 type Fingerprint [sha256.Size]byte
 
 // Fingerprint hashes the route of a one-time request, the group, the body or in its place
-// [Message.Content], and whether the message ends a log. Headers are left out because proxies and tracers change them between retries.
+// [Message.Content], and whether the message ends a log. Headers are left out because proxies and
+// tracers change them between retries.
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
 	group := m.GroupName()

@@ -20,8 +20,8 @@ const (
 	Duplicate
 	// HeldBack: the message is stored until its predecessors arrive.
 	HeldBack
-	// Rejected: the message will not be processed. If Reply is set, it is a [Refusal] that this call
-	// committed, and a dead letter was written before. Otherwise the message belongs in the
+	// Rejected: the message will not be processed. If Reply is set, it is a [Refusal] that this
+	// call committed, and a dead letter was written before. Otherwise the message belongs in the
 	// dead-letter queue, with the reason.
 	Rejected
 )

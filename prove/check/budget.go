@@ -74,7 +74,8 @@ func compare(out io.Writer, text []byte, measured numbers, some bool) ([]byte, e
 			remark = "  the budget can fall: -fall writes it"
 		}
 		if known && lower(name, n) < budget {
-			// without the reason of a raise, which another raise from the same number would need again
+			// without the reason of a raise, which another raise from the same number would need
+			// again
 			text = regexp.MustCompile(`(?m)(^# raised from .*\n)?^`+name+`: [\d_.]+`).ReplaceAll(text, []byte(name+": "+strconv.FormatFloat(lower(name, n), 'f', -1, 64)))
 		}
 		_, _ = fmt.Fprintf(out, "%-34s %12s of %12s%s\n", name, digits(n), digits(budget), remark)

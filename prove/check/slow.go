@@ -44,7 +44,8 @@ type timing struct {
 }
 
 func defineSlow(flags *flag.FlagSet) action {
-	// Under the race detector, and beside other packages, a test takes several times as long as alone.
+	// Under the race detector, and beside other packages, a test takes several times as long as
+	// alone.
 	limit := flags.Duration("limit", 5*time.Second, "the `time` above which a test is slow")
 	packages := flags.String("packages", "", "the `folders` that were tested, from the root: each test in them must have run. A folder with /... stands for all of its module below it")
 	some := flags.Bool("some", false, "only some tests of the packages were chosen: at least one in each must have run")

@@ -67,7 +67,7 @@ func (s *state) atWork() []string {
 		switch r.kind {
 		case processes, serves, sweeps, closes:
 			names = append(names, r.name)
-		case publishes, collects, skips, guards, follows, moves, kinds:
+		case publishes, collects, skips, guards, follows, moves, reopens, kinds: // a reopening changes nothing in a group
 		}
 	}
 	for _, c := range s.late {

@@ -200,6 +200,8 @@ func (w *world) expected(s *state, r Request, told string) error {
 	switch {
 	case code == "422" && method == http.MethodPut && w.hasOther(r), code == "409" && w.fences(s, r):
 		return nil
+	case code == "400" && w.scenario.Messages[r.Message].Rejected: // its refusal is remembered
+		return nil
 	case !slices.Contains(codes[method], code):
 		return fmt.Errorf("%s is answered with %s", r.Do, told)
 	case code == "410" && !w.tombstone(s, r.Message):

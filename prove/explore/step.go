@@ -302,9 +302,9 @@ func (w *world) redrive(s *state, out []step) []step {
 	return out
 }
 
-// giveBack returns the messages of a run to their queue. If the run stored nothing, its name can be
-// used again, so that repeated receives and returns lead to no new states. A request to a stream that
-// ends is repeated any number of times; there only the name of a commit matters.
+// giveBack returns the messages of a run to their queue. If the run stored nothing, its name can
+// be used again, so that repeated receives and returns lead to no new states. A request to a
+// stream that ends is repeated any number of times; there only the name of a commit matters.
 func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) bool) {
 	if what, number := nameAndNumber(r.name); !r.traced || w.scenario.Stream.Pool && !r.committed() {
 		n, err := strconv.Atoi(number)

@@ -20,7 +20,8 @@ type Back interface {
 	// Trigger requests publishing, as [record.Queues] does.
 	Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error
 	// Answered reports whether the letter's caller may have been told that its message is refused,
-	// and Reopen takes that answer back, and sets when the message was accepted. See [dedup.Engine].
+	// and Reopen takes that answer back, and sets when the message was accepted. See
+	// [dedup.Engine].
 	Answered(ctx context.Context, r record.Refused) (bool, error)
 	Reopen(ctx context.Context, m *record.Message) error
 }
@@ -43,8 +44,8 @@ type Options struct {
 
 // A Result counts the letters of a run by what happened to them.
 type Result struct {
-	// Redriven letters were put back; Left did not match, or were sent after Until; Answered were left
-	// because their callers were answered; Failed could not be put back.
+	// Redriven letters were put back; Left did not match, or were sent after Until; Answered were
+	// left because their callers were answered; Failed could not be put back.
 	Redriven, Left, Answered, Failed int
 	// Failures are the reasons of the first failed letters.
 	Failures []Failure

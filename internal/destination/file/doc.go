@@ -55,17 +55,4 @@
 // length are truncated only if this file shows that a crash of this database left them. If another
 // database wrote to the file, if this one is an older copy of itself, or if the file .NAME.owner is
 // missing or damaged, Open returns an error that says what to do.
-//
-// # Limits
-//
-// An effect can be written and become a dead letter too, for example if it is skipped while it is
-// sent. If that letter is redriven, the file has the line twice.
-//
-// The file belongs to one process and to one database; lines that others append while it is open
-// are truncated. A reader that follows the file may see lines that a crash undoes and that are
-// written again, in another order; the part before the committed length never changes. The marks
-// identify a file by its absolute path: if it is moved together with its database, it is a new
-// file, unless [Rename] gives it their records. The network file system or disk must honour fsync.
-// A copy of a database that was made while it was open is recognised as older only if the length
-// beside the file was written after it.
 package file

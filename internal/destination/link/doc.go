@@ -16,11 +16,6 @@
 // The key is the effect's identity in this system with its incarnation. It is the identity if
 // the stream there is not numbered.
 //
-// # Order
-//
-// A request has effects in their order. If one of a group has to be sent again, so have the
-// later ones: the receiver drops the copies of those that it accepted.
-//
 // # Errors
 //
 // An effect that the other system refuses for good, because of a loop or of its content, is
@@ -29,9 +24,4 @@
 // no void message. After any other answer, and if there is none, the effect is to be sent again
 // under the same number. Redirects are not followed. Errors name the host only: a URL may
 // contain secrets.
-//
-// # Limits
-//
-// A request has at most 500 effects and about 1 MiB. A body is at most [record.MaxBody] bytes.
-// While the other system does not answer, only one request in a pause of up to 5 s is sent.
 package link

@@ -38,9 +38,4 @@
 // the message stays invalid on its way through the dead-letter queue and back. If a dead letter
 // would be larger than a queue allows, headers or other parts are left out, as its reason says, and
 // it has a header that no message may have, so that it stays invalid too.
-//
-// # Limits
-//
-// At most nine of the ten attributes that SQS allows are used. A body that SQS accepts is sent
-// unchanged; any other is sent as base64.
 package wire

@@ -70,7 +70,7 @@ func send(t *testing.T, q queue.Queue, m queue.Message) {
 
 func TestRedriveKeepsIdentityPrincipalAndAcceptance(t *testing.T) {
 	w := newWorld(t)
-	letter := refusal("o-1", ann, record.ReasonHandler)
+	letter := refusal("o-1", ann, record.ReasonAttempts)
 	w.refuse(t, letter, effect())
 	send(t, w.queue("DeadPublishFifo"), wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "g"}))
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
@@ -106,9 +106,9 @@ func TestRedriveKeepsIdentityPrincipalAndAcceptance(t *testing.T) {
 // other permission.
 func TestAnOperatorNeedsToInvokeTheFunctionsOnly(t *testing.T) {
 	w := newWorld(t)
-	old := refusal("o-3", "", record.ReasonHandler)
+	old := refusal("o-3", "", record.ReasonAttempts)
 	old.Message.Accepted = old.Message.Accepted.AddDate(0, -2, 0)
-	letters := []record.Refused{refusal("o-1", ann, record.ReasonHandler), refusal("o-2", "", record.ReasonHandler), old}
+	letters := []record.Refused{refusal("o-1", ann, record.ReasonAttempts), refusal("o-2", "", record.ReasonAttempts), old}
 	w.refuse(t, letters...)
 	w.aws.Account, w.aws.UserID = "111111111111", "AROASOMEBODY:ann"
 	w.aws.Denied = []string{"ListStackResources", "GetFunctionConfiguration", "GetCallerIdentity"}
@@ -180,7 +180,7 @@ func TestARedriveThatFindsNothingAmongTooManyEnds(t *testing.T) {
 
 func TestARedriveReportsTheResultsBeforeAFunctionFailed(t *testing.T) {
 	w := newWorld(t)
-	w.refuse(t, refusal("o-1", ann, record.ReasonHandler), effect())
+	w.refuse(t, refusal("o-1", ann, record.ReasonAttempts), effect())
 	w.invoke("publish", nil)
 	if info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{}); err == nil || info.Redriven != 1 {
 		t.Errorf("got %+v, %v", info, err)
@@ -196,7 +196,7 @@ func TestARedriveReportsTheResultsBeforeAFunctionFailed(t *testing.T) {
 func TestRedriveTakesOnlyTheRequestedLetters(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"a", "b", "c"} {
-		w.refuse(t, refusal(id, ann, record.ReasonHandler), refusal(id+id, ann, record.ReasonUnknown))
+		w.refuse(t, refusal(id, ann, record.ReasonAttempts), refusal(id+id, ann, record.ReasonUnknown))
 	}
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Reason: "unknown"})
 	if err != nil || !cmp.Equal(admin.RedriveInfo{Redriven: 3, Left: 3}, info) {
@@ -240,7 +240,7 @@ func TestADeadLetterIsShownWithItsContentByItsID(t *testing.T) {
 
 func TestOneDeadLetterIsPutBackAndAnotherDroppedByTheirIDs(t *testing.T) {
 	w := newWorld(t)
-	w.refuse(t, refusal("o-1", ann, record.ReasonHandler), refusal("o-2", ann, record.ReasonHandler), effect())
+	w.refuse(t, refusal("o-1", ann, record.ReasonAttempts), refusal("o-2", ann, record.ReasonAttempts), effect())
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{ID: "o-1"})
 	if err != nil || info.Redriven != 1 || info.Failed != 0 {
 		t.Fatalf("redrive: %+v, %v", info, err)

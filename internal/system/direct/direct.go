@@ -1,12 +1,6 @@
 // Package direct processes messages for callers without the queue: the HTTP API answers when the
 // message is processed and durable, and the queue gets only messages that could not be processed.
 //
-//	direct.go  the runner, its ports and limits, and which messages are under way
-//	try.go     one message
-//	ending.go  what outlives the call
-//	batch.go   the messages of a batch, with one call of the processor and one write of the queue
-//	slow.go    when a stream goes through the queue for a while
-//
 // # Order
 //
 // A message is processed directly only if [Line] reserves the first place in its group. The place
@@ -233,7 +227,9 @@ func (r *Runner) spawn(f func()) {
 func (r *Runner) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := r.cfg.Timeout
 	if r.cfg.Limit > 0 {
-		ctx = context.WithoutCancel(ctx)
+		if ctx.Done() != nil {
+			ctx = context.WithoutCancel(ctx)
+		}
 	} else if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-reserve)
 	}

@@ -1,10 +1,5 @@
 // Package process is the function behind the ingress queues: it runs each batch through the engine
 // and returns for each delivery whether the queue deletes it or delivers it again.
-//
-//	process.go  the function
-//	direct.go   one message or a batch, without the queue
-//	tries.go    how often a message failed
-//	fate.go     the result of each delivery, and the order in which it is decided
 package process
 
 import (

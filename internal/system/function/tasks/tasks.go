@@ -1,5 +1,5 @@
-// Package tasks is what the functions do outside their queues, for a schedule and for operators: the
-// requests and their answers.
+// Package tasks is what the functions do outside their queues, for a schedule and for operators:
+// the requests and their answers.
 package tasks
 
 import (
@@ -109,9 +109,9 @@ type Redriven struct {
 	Filter deadletter.Filter `json:"filter,omitzero"`
 	// Until is for the next call: the beginning of the first one, by the clock of the functions.
 	Until time.Time `json:"until"`
-	// Done is false if the call ended by time, or with as many dead letters as one call handles. The
-	// dead letters that it received and left are then hidden for [deadletter.Visibility], so that the
-	// next call sees others.
+	// Done is false if the call ended by time, or with as many dead letters as one call handles.
+	// The dead letters that it received and left are then hidden for [deadletter.Visibility], so
+	// that the next call sees others.
 	Done bool `json:"done"`
 }
 
