@@ -86,8 +86,8 @@ type Config struct {
 	Appended func(record.GroupKey)
 }
 
-// An Engine runs the protocol. It keeps nothing in memory between calls but which groups they work
-// on, so any number of engines may share a store.
+// An Engine runs the protocol. In memory it keeps only which groups its calls work on, so any
+// number of engines may share a store.
 type Engine struct {
 	cfg         Config
 	commitsDone bool // see [record.CommitsDone]

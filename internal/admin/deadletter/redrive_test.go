@@ -26,7 +26,7 @@ type recorder struct {
 	ids []string
 	// before runs before a message is recorded; its error fails the redrive of that message.
 	before func(id string) error
-	// answered are the ids of letters whose callers were answered, and reopened those of which that
+	// answered are the ids of letters whose callers were answered; of reopened letters, the answer
 	// was taken back.
 	answered, reopened []string
 }

@@ -130,7 +130,7 @@ func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	return b.tried()
 }
 
-// ended says that the attempt has ended.
+// ended cleans up if the caller has left, and returns the result to it otherwise.
 func (b *batch) ended(cancel func(), results chan<- []process.Result) {
 	if b.ending.attempt() {
 		b.cleanUp()

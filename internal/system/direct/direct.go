@@ -37,7 +37,7 @@ import (
 
 // Settings of all runners.
 const (
-	// Limit is how long a caller waits for the end of a handler, if the process lives on.
+	// Limit is how long a caller waits for its handler, except in a function.
 	Limit = 2 * time.Second
 	// MaxRunning is how many messages are processed concurrently. A batch counts as one.
 	MaxRunning = 256
@@ -236,7 +236,7 @@ func (r *Runner) attempt(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, timeout)
 }
 
-// A timer is one of the runner's.
+// timer returns a timer, one that was stopped before if there is one.
 func (r *Runner) timer(d time.Duration) *time.Timer {
 	if t, ok := r.timers.Get().(*time.Timer); ok {
 		t.Reset(d)

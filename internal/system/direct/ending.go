@@ -9,7 +9,7 @@ type ending struct {
 	ended, left bool
 }
 
-// attempt says that the attempt has ended, and reports whether the caller has left.
+// attempt records that the attempt has ended, and reports whether the caller has left.
 func (e *ending) attempt() (left bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -17,7 +17,7 @@ func (e *ending) attempt() (left bool) {
 	return e.left
 }
 
-// caller says that the caller leaves, and reports whether the attempt has ended.
+// caller records that the caller leaves, and reports whether the attempt has ended.
 func (e *ending) caller() (ended bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -53,7 +53,7 @@ func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok 
 	return t.state()
 }
 
-// ended says that the attempt has ended.
+// ended cleans up if the caller has left, and returns the result to it otherwise.
 func (t *try) ended(cancel func(), results chan<- process.Result) {
 	if t.ending.attempt() {
 		t.cleanUp()
