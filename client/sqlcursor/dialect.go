@@ -2,6 +2,7 @@ package sqlcursor
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -42,16 +43,10 @@ func (d Dialect) bind(statement string) string {
 	if d != PostgreSQL {
 		return statement
 	}
-	var b strings.Builder
-	n := 0
-	for _, part := range strings.SplitAfter(statement, "?") {
-		if text, ok := strings.CutSuffix(part, "?"); ok {
-			n++
-			part = text + "$" + strconv.Itoa(n)
-		}
-		b.WriteString(part)
+	for n := 1; strings.Contains(statement, "?"); n++ {
+		statement = strings.Replace(statement, "?", "$"+strconv.Itoa(n), 1)
 	}
-	return b.String()
+	return statement
 }
 
 // raise returns the statement that raises the fence of a row, which it inserts if there is none.
@@ -88,26 +83,17 @@ func (d Dialect) move(table string) string {
 	return d.bind("UPDATE " + table + " SET number = ?" + whereRow + " AND fence = ? AND number = ?")
 }
 
+// tableName is a name of letters, digits and underscores, with an optional schema.
+var tableName = regexp.MustCompile(`^([A-Za-z_]\w*\.)?[A-Za-z_]\w*$`)
+
 func (d Dialect) validate(table string) error {
 	switch d {
 	case PostgreSQL, MySQL, SQLite:
 	default:
 		return fmt.Errorf("dialect %q is neither %q nor %q nor %q", d, PostgreSQL, MySQL, SQLite)
 	}
-	schema, name, two := strings.Cut(table, ".")
-	if !isName(schema) || two && !isName(name) {
+	if !tableName.MatchString(table) {
 		return fmt.Errorf("table %q must be a name of letters, digits and underscores, with an optional schema", table)
 	}
 	return nil
-}
-
-// isName reports whether a text is a name of letters, digits and underscores.
-func isName(text string) bool {
-	for i, r := range text {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return text != ""
 }

@@ -20,7 +20,7 @@ func (e *Engine) Answered(ctx context.Context, r record.Refused) (bool, error) {
 	}
 	a := &admission.Arrival{Message: m}
 	_, err := a.Check(e.streams)
-	if err != nil || a.ByNumber { // a redrive reports the error
+	if remembered := err == nil && !a.ByNumber; !remembered { // a redrive reports the error
 		return told, nil
 	}
 	st, err := e.Status(ctx, m)

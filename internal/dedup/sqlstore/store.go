@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/backoff"
@@ -89,7 +90,8 @@ func (s *Store) read(ctx context.Context, key record.TokenKey) (record.Token, er
 	return r.token(key, s.now())
 }
 
-// swaps is how often SwapToken repeats a write whose condition held again when the row was read.
+// swaps is how often SwapToken repeats a write whose condition held again when the row was read, or
+// that the database rolled back in favour of another one.
 const swaps = 10
 
 // errMoving says that other writers changed the row between each write and the read after it.
@@ -106,12 +108,16 @@ func (s *Store) SwapToken(ctx context.Context, old, next record.Token) (record.T
 }
 
 func (s *Store) swap(ctx context.Context, old, next *record.Token) (record.Token, error) {
+	busy := errMoving
 	for range swaps {
 		applied, err := s.write(ctx, old, next)
-		if err != nil {
+		switch {
+		case err != nil && inTheWay(err):
+			busy = err
+			continue
+		case err != nil:
 			return record.Token{}, err
-		}
-		if applied {
+		case applied:
 			return *next, nil
 		}
 		stored, err := s.read(ctx, next.Key)
@@ -125,7 +131,20 @@ func (s *Store) swap(ctx context.Context, old, next *record.Token) (record.Token
 		}
 		// The row was deleted, has expired or was replaced since the write.
 	}
-	return record.Token{}, errMoving
+	return record.Token{}, busy
+}
+
+// inTheWay reports whether a database has rolled a statement back because it and another one were in
+// each other's way. In MySQL writers of different rows can be.
+func inTheWay(err error) bool {
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return e.SQLState() == "40001" || e.SQLState() == "40P01" // not serializable, deadlock
+	}
+	text := err.Error()
+	return strings.HasPrefix(text, "Error 1213 ") || strings.HasPrefix(text, "Error 1020 ") // MySQL: deadlock, row changed
 }
 
 // write makes the conditional write, and reports whether it changed the row.
@@ -160,15 +179,16 @@ func (s *Store) insert(ctx context.Context, r row, now int64) (bool, error) {
 	if inserted, err := s.exec(ctx, "INSERT IGNORE INTO "+s.table+values, columns...); inserted || err != nil {
 		return inserted, err
 	}
-	return s.exec(ctx, s.update()+" WHERE id = ? AND expires <= ? AND format = "+theFormat, append(columns, now)...)
+	return s.exec(ctx, s.update()+" WHERE id = ? AND expires + 0 <= ? AND format = "+theFormat, append(columns, now)...)
 }
 
 func (s *Store) update() string {
 	return "UPDATE " + s.table + " SET format = ?, state = ?, owner = ?, epoch = ?, lease = ?, expires = ?, content = ?, writes = writes + 1"
 }
 
-// whereOld is the condition that a row is still the token that the caller knows.
-const whereOld = " WHERE id = ? AND state = ? AND owner = ? AND epoch = ? AND expires > ? AND format = " + theFormat
+// whereOld is the condition that a row is still the token that the caller knows. It adds 0 to the
+// time, so that MySQL does not look for the row in the index of times, where it locks ranges.
+const whereOld = " WHERE id = ? AND state = ? AND owner = ? AND epoch = ? AND expires + 0 > ? AND format = " + theFormat
 
 func wasOld(t *record.Token, now int64) []any {
 	return []any{t.Key[:], int64(t.State), []byte(t.Owner), int64(t.Epoch), now} //nolint:gosec // bits, compared for equality

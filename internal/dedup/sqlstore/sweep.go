@@ -60,7 +60,7 @@ func (s *Store) expired(ctx context.Context, before int64) (ids []any, err error
 
 func (s *Store) remove(ctx context.Context, ids []any, before int64) (int64, error) {
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", ")
-	statement := s.dialect.bind("DELETE FROM " + s.table + " WHERE id IN (" + marks + ") AND expires <= ? AND format = " + theFormat)
+	statement := s.dialect.bind("DELETE FROM " + s.table + " WHERE id IN (" + marks + ") AND expires + 0 <= ? AND format = " + theFormat)
 	result, err := s.db.ExecContext(ctx, statement, append(ids, before)...)
 	if err != nil {
 		return 0, err
