@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -161,9 +162,18 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
+	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", verdict(&stats), plural(stats.DeadLetters, "dead letter"))
+	return err
+}
+
+// verdict says in a line whether a system has work.
+func verdict(stats *admin.Stats) string {
 	text := "idle"
-	if !stats.Idle {
+	switch {
+	case !stats.Idle:
 		text = "at work"
+	case slices.ContainsFunc(stats.Queues, func(q admin.QueueStats) bool { return q.Delayed > 0 }):
+		text += " (delayed triggers check once more what is done)"
 	}
 	if stats.NotDue > 0 {
 		text += fmt.Sprintf(", %s not due", plural(stats.NotDue, "delayed message"))
@@ -171,8 +181,7 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 	if stats.NextDue != nil {
 		text += ", the next at " + stamp(stats.NextDue)
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", text, plural(stats.DeadLetters, "dead letter"))
-	return err
+	return text
 }
 
 func (a *app) showGroups(ctx context.Context, s admin.Admin, stream string, o showing) error {

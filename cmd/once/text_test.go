@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 )
 
@@ -50,6 +51,21 @@ func TestTheGreetingSaysWhereTheMessagesOfAStreamGo(t *testing.T) {
 	} {
 		if got := outputs(s); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestALineSaysWhetherASystemHasWork(t *testing.T) {
+	for _, c := range []struct {
+		stats admin.Stats
+		want  string
+	}{
+		{admin.Stats{Idle: true}, "idle"},
+		{admin.Stats{Idle: true, Queues: []admin.QueueStats{{Queue: "publish", Delayed: 7}}}, "idle (delayed triggers check once more what is done)"},
+		{admin.Stats{Queues: []admin.QueueStats{{Queue: "publish", Delayed: 7}}, NotDue: 2}, "at work, 2 delayed messages not due"},
+	} {
+		if got := verdict(&c.stats); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }
