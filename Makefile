@@ -1,7 +1,7 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
 .PHONY: help test lint fuzz e2e prove bench cover vuln ci all
-.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test template-test
+.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,19 +62,13 @@ ministack-test: ## the same on MiniStack behind an HTTP API
 shop-test: ## an app of somebody else's with two pipelines on MiniStack, used with the command line
 	localstack/shop.sh ministack
 
-template-test: ## the CloudFormation template of a release on MiniStack, deployed, updated and deleted by the AWS command line
-	localstack/template.sh
-
-.PHONY: lambdas archives template included construct synth
+.PHONY: lambdas archives included construct synth
 
 lambdas: ## build the functions into dist/, for LAMBDA_ARCH=arm64 or amd64
 	$(MAKE) -C infra lambdas
 
-archives: ## build the functions for both architectures, and pack them into out/release/ for a deployment without Go
+archives: ## build the functions for both architectures, and pack them into out/release/ for the construct
 	$(MAKE) -C infra archives
-
-template: ## write out/release/once.template.json, which deploys the archives without the CDK; CONFIG=once.yaml makes it for a configuration (needs Node.js)
-	$(MAKE) -C infra template CONFIG=$(abspath $(CONFIG))
 
 included: ## write out/release/once.included.json, with which the construct for TypeScript, Python and Java deploys the configuration CONFIG=once.yaml (needs Node.js)
 	$(MAKE) -C infra included CONFIG=$(abspath $(CONFIG))
@@ -90,7 +84,7 @@ synth: ## build the functions and write the production templates to infra/cdk.ou
 package: ## build the packages for Debian and Red Hat for this machine, install one into a folder, and try it
 	packaging/test.sh
 
-release-snapshot: ## all files of a release in out/dist, without publishing or signing them (needs Node.js)
+release-snapshot: ## all files of a release in out/dist, without publishing or signing them
 	packaging/release.sh --snapshot --skip=sign
 
 release: ## the files of the release of the tag that is checked out, signed by cosign, as a draft on GitHub

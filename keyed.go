@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/backoff"
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/front/idempotency"
+	"github.com/effectively-once/once/internal/front/inprocess"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -210,13 +211,13 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // handle runs the wrapped handler and returns its response, if that is to be stored.
 func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
-	rec := &recorder{header: http.Header{}, room: x.MaxReply}
+	rec := inprocess.NewRecorder(x.MaxReply)
 	x.next.ServeHTTP(rec, withBody(x.request.WithContext(ctx), x.body))
-	if rec.status == 0 && ctx.Err() != nil {
+	if rec.Status == 0 && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	var reply *record.Reply
-	reply, x.once = rec.reply()
+	reply, x.once = recorded(rec)
 	if reply == nil {
 		return x.tooLarge(), nil
 	}
@@ -230,8 +231,8 @@ func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 // tooLarge returns the response that is stored instead of one that is too large, because the
 // handler has run and must not run again.
 func (k *keyed) tooLarge() *record.Reply {
-	rec := &recorder{header: http.Header{}, room: 1024}
+	rec := inprocess.NewRecorder(1024)
 	k.problem(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")
-	reply, _ := rec.reply()
+	reply, _ := recorded(rec)
 	return reply
 }

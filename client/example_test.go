@@ -117,35 +117,6 @@ func ExampleClient_Status() {
 	// true
 }
 
-// A sequence numbers the messages of one sender, so that the server can restore their order and
-// drop repeated ones.
-func ExampleClient_Sequence() {
-	url, stop := exampleServer()
-	defer stop()
-	c, err := client.New(url, client.Options{MaxElapsed: time.Minute})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	ann, err := c.Sequence(client.SequenceOptions{Stream: "chat", Source: "ann"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, text := range []string{"first one", "and then two"} {
-		r, err := ann.Send(context.Background(), client.Message{Body: []byte(text)})
-		if err != nil {
-			log.Fatal(err) // ann.Resume sends this message again, under its number
-		}
-		fmt.Println(r.ID)
-	}
-	next, err := ann.Next(context.Background())
-	fmt.Println("keep for after a restart:", next, err)
-	// Output:
-	// ann/0/1
-	// ann/0/2
-	// keep for after a restart: 3 <nil>
-}
-
 // A one-time request is stored first, then run once, then forgotten. Each step can be repeated.
 func ExampleClient_Run() {
 	url, stop := exampleServer()

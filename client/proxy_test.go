@@ -83,30 +83,6 @@ func TestAnAnswerFromAnotherServerIsNoReceipt(t *testing.T) {
 	}
 }
 
-// The server behind the proxy may have accepted the first message. A second message with its
-// number would then be dropped as a duplicate.
-func TestASequenceKeepsTheNumberThatAnotherServerAnswered(t *testing.T) {
-	for name, step := range almost(202, "till/0/1", "accepted") {
-		c, s := newClient(t, client.Options{}, step, accept)
-		q, err := c.Sequence(client.SequenceOptions{Stream: "orders", Source: "till"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := q.Send(t.Context(), client.Message{Body: []byte("one")}); err == nil {
-			t.Fatalf("%s: acknowledged", name)
-		}
-		if _, err := q.Send(t.Context(), client.Message{Body: []byte("two")}); !errors.Is(err, client.ErrPending) {
-			t.Errorf("%s: the number is given away again: %v", name, err)
-		}
-		if _, ok, err := q.Resume(t.Context()); !ok || err != nil {
-			t.Errorf("%s: resume: %v, %v", name, ok, err)
-		}
-		if last := s.tries[len(s.tries)-1]; last.Number != "1" || last.Body != "one" {
-			t.Errorf("%s: resumed as %+v", name, last)
-		}
-	}
-}
-
 func TestAnAnswerFromAnotherServerDoesNotMeanThatARequestIsStored(t *testing.T) {
 	for name, step := range almost(201, "k", "accepted") {
 		c, s := newClient(t, client.Options{}, step)

@@ -3,6 +3,7 @@ package infra
 import (
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 // metadata for the construct.
 func forConstruct(t *testing.T, config string, context ...string) (*template, described) {
 	t.Helper()
-	x, err := parametrized(t, config, append([]string{"construct=true", "template=false"}, context...)...)
+	x, err := included(t, config, context...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,6 +24,30 @@ func forConstruct(t *testing.T, config string, context ...string) (*template, de
 		t.Fatal(err)
 	}
 	return x, y.Metadata.Once
+}
+
+// included returns the template for a configuration, or for any if it is empty.
+func included(t *testing.T, config string, context ...string) (*template, error) {
+	t.Helper()
+	values := map[string]any{"construct": "true"}
+	if config != "" {
+		path := filepath.Join(t.TempDir(), "some.yaml")
+		write(t, path, config)
+		values["config"] = path
+	}
+	for _, item := range context {
+		name, value, _ := strings.Cut(item, "=")
+		values[name] = value
+	}
+	settings, err := parseSettings(values)
+	if err != nil {
+		return nil, err
+	}
+	stack, err := NewStack(NewApp(), settings)
+	if err != nil {
+		return nil, err
+	}
+	return templateOf(t, stack), nil
 }
 
 // described is what the construct reads.
@@ -93,6 +118,62 @@ func TestATemplateForTheConstructKeepsTheDataIfTheStackIsDeleted(t *testing.T) {
 	for _, id := range append(x.all(t, tableType, 2), x.all(t, queueType, 8)...) {
 		if r := x.Resources[id]; r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
 			t.Errorf("%s: %s", id, r.DeletionPolicy)
+		}
+	}
+}
+
+func TestTheArchivesHaveTheNamesOfTheTemplate(t *testing.T) {
+	packed := source(t, "../packaging/archives")
+	for _, part := range []string{`"once-" + function + "-" + architecture.aws + ".zip"`, `{"amd64", "x86_64"}`, `{"arm64", "arm64"}`} {
+		if !strings.Contains(packed, part) {
+			t.Errorf("make archives has other names: no %s", part)
+		}
+	}
+}
+
+func TestATemplateForTheConstructNeedsNoBootstrappedAccount(t *testing.T) {
+	x, _ := forConstruct(t, "")
+	for _, of := range []string{"cdk-hnb659fds", "AssetParameters", "BootstrapVersion", "cdk-bootstrap", "cdk.out"} {
+		if strings.Contains(x.text, of) {
+			t.Errorf("the template contains %s", of)
+		}
+	}
+	if len(x.Rules) != 0 {
+		t.Errorf("it has rules: %v", x.Rules)
+	}
+	if usual := synth(t).text; !strings.Contains(usual, "cdk-hnb659fds") || !strings.Contains(usual, "BootstrapVersion") {
+		t.Error("a stack for the CDK does not contain them either: look for other words")
+	}
+}
+
+func TestATemplateForTheConstructIsNamedByItsStack(t *testing.T) {
+	name := ref("AWS::StackName")
+	for context, kind := range map[string]string{"api=http": "AWS::ApiGatewayV2::Api", "api=rest": "AWS::ApiGateway::RestApi"} {
+		x, _ := forConstruct(t, "", context)
+		id, api := x.one(t, kind, "")
+		api.expect(t, id, map[string]any{"Name": map[string]any{"Fn::Join": []any{"", []any{name, "-Pipeline"}}}})
+	}
+}
+
+func TestATemplateForTheConstructHasThePermissionsAndSourcesOfItsConfiguration(t *testing.T) {
+	const config = "streams: {orders: {destinations: [bus]}}\ndestinations: {bus: {eventbridge: default}}\ningress: {files: {stream: orders, from: s3, arns: [\"arn:aws:s3:::uploads\"]}}\n"
+	puts := func(x *template) bool {
+		return slices.ContainsFunc(statements(x), func(s statement) bool { return slices.Contains(s.actions, "events:PutEvents") })
+	}
+	x, _ := forConstruct(t, config)
+	if !puts(x) {
+		t.Error("the functions may not send to the event bus")
+	}
+	x.all(t, queueType, 9)
+	if x, _ := forConstruct(t, ""); puts(x) {
+		t.Error("a template for any configuration may send to the event bus")
+	}
+}
+
+func TestTheFunctionsOfTheConstructCantBeFolders(t *testing.T) {
+	for _, setting := range []string{"assets", "ingestFunction", "processFunction", "publishFunction"} {
+		if _, err := included(t, "", setting+"=own"); err == nil || !strings.Contains(err.Error(), "context "+setting) {
+			t.Errorf("%s: %v", setting, err)
 		}
 	}
 }

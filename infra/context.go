@@ -107,7 +107,6 @@ func (s *Settings) fields() map[string]func(string) error {
 		"accountConcurrency":  number(&s.AccountConcurrency, 10, 1_000_000),
 		"tags":                pairs(&s.Tags),
 		"emulator":            flag(&s.Emulator),
-		"template":            flag(&s.Template),
 		"construct":           flag(&s.Construct),
 	}
 }

@@ -48,9 +48,6 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations, handlers []p
 		grantObjects(p.Bucket, f.role)
 		props.Keys.grantUse(f.role)
 		grant(p.Construct, destinations, f.role)
-		if props.Archives != nil && props.Archives.Policy != nil {
-			f.role.AddManagedPolicy(props.Archives.Policy)
-		}
 	}
 	// Ingest runs the handlers of one-time requests and of direct streams.
 	for _, runs := range []function{ingest, process} {

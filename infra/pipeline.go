@@ -281,7 +281,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	return p, nil
 }
 
-// stackName returns the name of the stack. A stack with archives may be a template, which is
+// stackName returns the name of the stack. A stack with archives is a template, which is
 // deployed under any name.
 func (p *PipelineProps) stackName(scope constructs.Construct) *string {
 	if p.Archives != nil {

@@ -48,12 +48,9 @@ type Settings struct {
 	LayerARNs []string
 	// MinPollers and MaxPollers are the Pollers; 0 if the settings are not given.
 	MinPollers, MaxPollers int
-	// Template makes a template with parameters that needs neither the CDK nor a bootstrapped
-	// account. Its functions are Archives. If ConfigFile is empty, it is for any configuration
-	// without sources. Defaults to false.
-	Template bool
 	// Construct makes a template for the construct of packaging/construct, which includes it in
-	// stacks of other apps and sets the functions. Defaults to false.
+	// stacks of other apps and sets the functions, which are Archives. If ConfigFile is empty, it
+	// is for any configuration without sources. Defaults to false.
 	Construct bool
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
@@ -81,11 +78,10 @@ func defaults() Settings {
 
 // complete sets defaults that depend on other settings, and checks settings against each other.
 func (s *Settings) complete(given map[string]any) error {
-	s.Template = s.Template || s.Construct
-	if err := s.checkTemplate(given); err != nil {
+	if err := s.checkFunctions(given); err != nil {
 		return err
 	}
-	if !s.Template {
+	if !s.Construct {
 		orElse(&s.MetricsNamespace, s.Stack)
 	} else if given["config"] == nil {
 		s.ConfigFile = ""

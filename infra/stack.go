@@ -25,22 +25,16 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	}
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), s.stackProps())
 	s.Unprotected = !s.DeletionProtection
-	name := jsii.String(s.Stack)
-	switch {
-	case s.Construct:
+	if s.Construct {
 		return stack, s.addConstruct(stack)
-	case s.Template:
-		s.addParameters(stack)
-		name = awscdk.Aws_STACK_NAME()
 	}
 	s.lookUp(stack)
 	p, err := NewPipeline(stack, mainPipeline, &s.PipelineProps)
 	if err != nil {
 		return nil, err
 	}
-	topic, pageTopic := s.topics(stack)
 	alarms, err := NewAlarms(stack, "Alarms", p, &AlarmsProps{
-		Age: s.AlarmAge, Topic: topic, PageTopic: pageTopic, Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
+		Age: s.AlarmAge, Topic: topic(stack, "AlarmTopic", s.AlarmTopic), PageTopic: topic(stack, "PageTopic", s.PageTopic), Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
 	})
 	if err != nil {
 		return nil, err
@@ -49,16 +43,29 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}
 	newOutputs(p, "")
-	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), name, nil)
+	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), jsii.String(s.Stack), nil)
 	for name, value := range s.Tags {
 		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
 	}
 	return stack, nil
 }
 
+// stackProps returns the props of the stack. The template for the construct needs no bootstrapped
+// account: the synthesizer refuses assets.
+func (s *Settings) stackProps() *awscdk.StackProps {
+	props := &awscdk.StackProps{Description: jsii.String("once: at-least-once delivery, effectively once")}
+	if s.Construct {
+		props.Synthesizer = awscdk.NewBootstraplessSynthesizer(&awscdk.BootstraplessSynthesizerProps{})
+		props.SuppressTemplateIndentation = jsii.Bool(true)
+	} else {
+		props.TerminationProtection = jsii.Bool(s.DeletionProtection && !s.Emulator)
+	}
+	return props
+}
+
 // readConfig reads the file of the configuration. A template that is made for none has none.
 func (s *Settings) readConfig() error {
-	if s.Template && s.ConfigFile == "" {
+	if s.Construct && s.ConfigFile == "" {
 		s.Config = anyConfig
 		orElse(&s.MaxReceives, maxReceives) // the policies are not known
 		return nil

@@ -27,12 +27,8 @@ func TestMain(m *testing.M) {
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
-	// Parameters and Conditions are those of the setting template.
-	Parameters map[string]struct {
-		Default                     any
-		AllowedPattern, Description string
-		MaxLength                   int
-	}
+	// Parameters and Conditions are those of the setting construct.
+	Parameters        map[string]struct{ Default any }
 	Conditions, Rules map[string]any
 
 	text string // all of it

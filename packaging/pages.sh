@@ -5,13 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pages=$PWD/out/pages once=$PWD/out/pages/once
-flags=()
-[ -z "${1:-}" ] || flags+=("-ldflags=-X main.release=v${1#v}")
+package=$(go list ./cmd/once) version=${1:+v${1#v}}
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH # the same commit makes the same pages
 
 rm -rf "$pages"
-mkdir -p "$pages/completions"
-go build "${flags[@]}" -o "$once" ./cmd/once
-"$once" man "$pages/man1"
+mkdir -p "$pages/completions" "$pages/man1"
+go build -o "$once" ./cmd/once
+go test -count=1 -run TheManual -ldflags "-X $package.release=$version" ./cmd/once -man "$pages/man1" >/dev/null
+chmod 644 "$pages"/man1/*.1
 gzip -9n "$pages"/man1/*.1
 "$once" completion bash >"$pages/completions/once.bash"
 "$once" completion zsh >"$pages/completions/_once"

@@ -2,9 +2,9 @@ package sqlcursor
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
+
+	"github.com/effectively-once/once/internal/dedup/sqlstore"
 )
 
 // Dialect is the kind of a database.
@@ -39,15 +39,7 @@ func (d Dialect) CreateTable(name string) string {
 }
 
 // bind writes a statement with the parameters of the dialect in place of question marks.
-func (d Dialect) bind(statement string) string {
-	if d != PostgreSQL {
-		return statement
-	}
-	for n := 1; strings.Contains(statement, "?"); n++ {
-		statement = strings.Replace(statement, "?", "$"+strconv.Itoa(n), 1)
-	}
-	return statement
-}
+func (d Dialect) bind(statement string) string { return sqlstore.Dialect(d).Bind(statement) }
 
 // raise returns the statement that raises the fence of a row, which it inserts if there is none.
 // The parameters are stream, session, life, fence and the number of a new row. In SQLite and
@@ -83,17 +75,4 @@ func (d Dialect) move(table string) string {
 	return d.bind("UPDATE " + table + " SET number = ?" + whereRow + " AND fence = ? AND number = ?")
 }
 
-// tableName is a name of letters, digits and underscores, with an optional schema.
-var tableName = regexp.MustCompile(`^([A-Za-z_]\w*\.)?[A-Za-z_]\w*$`)
-
-func (d Dialect) validate(table string) error {
-	switch d {
-	case PostgreSQL, MySQL, SQLite:
-	default:
-		return fmt.Errorf("dialect %q is neither %q nor %q nor %q", d, PostgreSQL, MySQL, SQLite)
-	}
-	if !tableName.MatchString(table) {
-		return fmt.Errorf("table %q must be a name of letters, digits and underscores, with an optional schema", table)
-	}
-	return nil
-}
+func (d Dialect) validate(table string) error { return sqlstore.Dialect(d).Validate(table) }

@@ -98,7 +98,7 @@ Exit codes are explained by: once help exit-codes`,
 		}
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.serve(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.schedules(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.version(), exitCodes(), a.man(), a.consoleOfStack(), a.handler())
+	root.AddCommand(a.dev(), a.serve(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.schedules(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.version(), exitCodes(), a.consoleOfStack(), a.handler())
 	return root
 }
 

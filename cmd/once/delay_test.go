@@ -30,17 +30,17 @@ func TestLinesOfAFileMayBeDelayed(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"body":1}`: "", `{"body":1,"not_before":"2030-01-02T03:04:05Z"}`: due.String(), `{"body":1,"delay":"0s"}`: "",
 	} {
-		m, err := parseLine([]byte(line))
+		m, err := parseLine("orders", []byte(line))
 		if got := m.NotBefore; err != nil || (want == "") != got.IsZero() || want != "" && !got.Equal(due) {
 			t.Errorf("%s: due at %v (%v), want %q", line, got, err, want)
 		}
 	}
 	before := time.Now()
-	if m, err := parseLine([]byte(`{"body":1,"delay":"1d2h"}`)); err != nil || m.NotBefore.Before(before.Add(26*time.Hour)) || m.NotBefore.After(time.Now().Add(26*time.Hour)) {
+	if m, err := parseLine("orders", []byte(`{"body":1,"delay":"1d2h"}`)); err != nil || m.NotBefore.Before(before.Add(26*time.Hour)) || m.NotBefore.After(time.Now().Add(26*time.Hour)) {
 		t.Errorf("due at %v (%v), want in 26 hours", m.NotBefore, err)
 	}
 	for _, line := range []string{`{"body":1,"delay":"soon"}`, `{"body":1,"delay":"366d"}`, `{"body":1,"not_before":"soon"}`, `{"body":1,"delay":"1s","not_before":"2030-01-02T03:04:05Z"}`} {
-		if _, err := parseLine([]byte(line)); err == nil {
+		if _, err := parseLine("orders", []byte(line)); err == nil {
 			t.Errorf("%s: got no error, want one", line)
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/clock"
+	frontbatch "github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -41,7 +41,7 @@ type lineReader struct {
 	scanner *bufio.Scanner
 	stream  string
 	number  int
-	// key returns a key for a line that has neither an id nor a source; if it is nil, the client
+	// key returns a key for a line that has neither a key nor a source; if it is nil, the client
 	// makes one.
 	key func(number int) string
 }
@@ -64,9 +64,8 @@ func (r *lineReader) next() (line, error) {
 		if len(text) == 0 {
 			continue
 		}
-		m, err := parseLine(text)
+		m, err := parseLine(r.stream, bytes.Clone(text))
 		if err == nil {
-			m.Stream = r.stream
 			if m.Key == "" && m.Source == "" && r.key != nil {
 				m.Key = r.key(r.number)
 			}
@@ -91,48 +90,25 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// jsonLine is the format of a line.
-type jsonLine struct {
-	ID          *string           `json:"id"`
-	Group       string            `json:"group"`
-	Source      string            `json:"source"`
-	Epoch       uint64            `json:"epoch"`
-	Sequence    uint64            `json:"sequence"`
-	DependsOn   map[string]uint64 `json:"depends_on"`
-	Parents     []uint64          `json:"parents"`
-	Time        clock.Hybrid      `json:"time"`
-	End         bool              `json:"end"`
-	Delay       string            `json:"delay"`
-	NotBefore   time.Time         `json:"not_before"`
-	Headers     map[string]string `json:"headers"`
-	ContentType string            `json:"content_type"`
-	Body        json.RawMessage   `json:"body"`
-	BodyBase64  *[]byte           `json:"body_base64"`
-}
-
-func parseLine(text []byte) (client.Message, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	var r jsonLine
-	if err := d.Decode(&r); err != nil {
-		return client.Message{}, fmt.Errorf("not a message: %w", plainly(err))
+// parseLine reads a line as the server reads one of a batch.
+func parseLine(stream string, text []byte) (client.Message, error) {
+	r := frontbatch.Line(text)
+	if r.Err != nil {
+		return client.Message{}, errors.New(strings.TrimSuffix(r.Err.Detail, "."))
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return client.Message{}, errors.New("text after the JSON object: write one object a line")
+	m := &r.Message
+	switch {
+	case m.Void || m.Via != nil:
+		return client.Message{}, errors.New("void and via are for messages of other systems")
+	case m.Body == nil && !m.End:
+		return client.Message{}, errors.New("body is missing")
+	case r.Delay > 0:
+		m.NotBefore = time.Now().Add(r.Delay)
 	}
-	m := client.Message{
-		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Parents: r.Parents, Seen: r.Time, End: r.End, Headers: r.Headers, ContentType: r.ContentType,
-	}
-	if r.ID != nil {
-		if m.Key = *r.ID; m.Key == "" {
-			return m, errors.New("id must not be empty")
-		}
-	}
-	var err error
-	if m.NotBefore, err = dueAt(r.Delay, r.NotBefore); err != nil {
-		return m, err
-	}
-	return m, r.body(&m)
+	return client.Message{
+		Stream: stream, Key: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
+		NotBefore: m.NotBefore, ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
+	}, nil
 }
 
 // dueAt returns when a message is due that has a delay from now on, or a time, or neither.
@@ -151,46 +127,6 @@ func dueAt(delay string, notBefore time.Time) (time.Time, error) {
 		return notBefore, nil
 	}
 	return time.Now().Add(d), nil
-}
-
-// plainly says which field has a value of the wrong type, without the names of Go types.
-func plainly(err error) error {
-	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case !ok:
-		return err
-	case wrong.Field == "":
-		return fmt.Errorf("must be a JSON object, not a %s", wrong.Value)
-	}
-	return fmt.Errorf("%s must not be a %s", wrong.Field, wrong.Value)
-}
-
-// body sets the body of m, and its type if the line has none.
-func (r *jsonLine) body(m *client.Message) error {
-	switch {
-	case r.BodyBase64 != nil && r.Body != nil:
-		return errors.New("body and body_base64 exclude each other")
-	case r.BodyBase64 != nil:
-		m.Body = *r.BodyBase64
-		return nil
-	case r.Body == nil && r.End:
-		return nil
-	case r.Body == nil:
-		return errors.New("body is missing")
-	}
-	if m.ContentType == "" {
-		m.ContentType = "application/json"
-	}
-	if record.IsJSON(m.ContentType) {
-		m.Body = r.Body
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(r.Body, &text); err != nil {
-		return fmt.Errorf("body must be a JSON string if the content_type is %s", m.ContentType)
-	}
-	m.Body = []byte(text)
-	return nil
 }
 
 // validate returns errors that the server would return, as far as they can be detected here.

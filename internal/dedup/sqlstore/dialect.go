@@ -55,8 +55,8 @@ func (Dialect) index(table string) string {
 	return table[strings.LastIndexByte(table, '.')+1:] + "_expires"
 }
 
-// bind writes a statement with the parameters of the dialect in place of question marks.
-func (d Dialect) bind(statement string) string {
+// Bind writes a statement with the parameters of the dialect in place of question marks.
+func (d Dialect) Bind(statement string) string {
 	if d != PostgreSQL {
 		return statement
 	}
@@ -69,7 +69,9 @@ func (d Dialect) bind(statement string) string {
 // tableName is a name of letters, digits and underscores, with an optional schema.
 var tableName = regexp.MustCompile(`^([A-Za-z_]\w*\.)?[A-Za-z_]\w*$`)
 
-func (d Dialect) validate(table string) error {
+// Validate returns an error unless the dialect is one of the dialects, and the table a name that
+// needs no quotes.
+func (d Dialect) Validate(table string) error {
 	switch d {
 	case PostgreSQL, MySQL, SQLite:
 	default:

@@ -25,7 +25,7 @@ func New(db *sql.DB, dialect Dialect, table string, now func() time.Time) (*Stor
 	if db == nil {
 		return nil, errors.New("the database is nil")
 	}
-	if err := dialect.validate(table); err != nil {
+	if err := dialect.Validate(table); err != nil {
 		return nil, err
 	}
 	if now == nil {
@@ -79,7 +79,7 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 // read reads one token. A missing or expired row is an absent token.
 func (s *Store) read(ctx context.Context, key record.TokenKey) (record.Token, error) {
 	var r row
-	query := s.dialect.bind("SELECT format, state, owner, epoch, lease, expires, content FROM " + s.table + " WHERE id = ?")
+	query := s.dialect.Bind("SELECT format, state, owner, epoch, lease, expires, content FROM " + s.table + " WHERE id = ?")
 	err := s.db.QueryRowContext(ctx, query, key[:]).Scan(&r.format, &r.state, &r.owner, &r.epoch, &r.lease, &r.expires, &r.content)
 	if errors.Is(err, sql.ErrNoRows) {
 		return record.Token{Key: key}, nil
@@ -196,7 +196,7 @@ func wasOld(t *record.Token, now int64) []any {
 
 // exec executes a statement and reports whether it changed a row.
 func (s *Store) exec(ctx context.Context, statement string, args ...any) (bool, error) {
-	result, err := s.db.ExecContext(ctx, s.dialect.bind(statement), args...)
+	result, err := s.db.ExecContext(ctx, s.dialect.Bind(statement), args...)
 	if err != nil {
 		return false, err
 	}

@@ -41,7 +41,7 @@ func (s *Store) Sweep(ctx context.Context) (deleted int, err error) {
 // expired returns the keys of some rows that had expired at a time, in order of the keys: two
 // sweeps then lock rows in the same order.
 func (s *Store) expired(ctx context.Context, before int64) (ids []any, err error) {
-	query := s.dialect.bind(fmt.Sprintf("SELECT id FROM %s WHERE expires <= ? AND format = %s ORDER BY expires LIMIT %d", s.table, theFormat, sweepBatch))
+	query := s.dialect.Bind(fmt.Sprintf("SELECT id FROM %s WHERE expires <= ? AND format = %s ORDER BY expires LIMIT %d", s.table, theFormat, sweepBatch))
 	rows, err := s.db.QueryContext(ctx, query, before)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Store) expired(ctx context.Context, before int64) (ids []any, err error
 
 func (s *Store) remove(ctx context.Context, ids []any, before int64) (int64, error) {
 	marks := strings.TrimSuffix(strings.Repeat("?, ", len(ids)), ", ")
-	statement := s.dialect.bind("DELETE FROM " + s.table + " WHERE id IN (" + marks + ") AND expires + 0 <= ? AND format = " + theFormat)
+	statement := s.dialect.Bind("DELETE FROM " + s.table + " WHERE id IN (" + marks + ") AND expires + 0 <= ? AND format = " + theFormat)
 	result, err := s.db.ExecContext(ctx, statement, append(ids, before)...)
 	if err != nil {
 		return 0, err

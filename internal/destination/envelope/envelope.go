@@ -22,11 +22,13 @@
 package envelope
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
 
+	"github.com/effectively-once/once/internal/destination/batch"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -63,13 +65,13 @@ func Seal(d *record.Delivery) (queue.Message, error) {
 	return m, nil
 }
 
-// Size returns the size of a message as SQS and SNS count it.
-func Size(m *queue.Message) int {
-	n := len(m.Body)
-	for name, value := range m.Attributes {
-		n += len(name) + len("String") + len(value)
-	}
-	return n
+// Service returns the sender of sealed deliveries to a queue or a topic. bytes and put are those of
+// [batch.Service].
+func Service(name string, bytes int, ordered bool, put func(ctx context.Context, messages []*queue.Message) ([]error, error)) batch.Service[*queue.Message] {
+	return batch.Service[*queue.Message]{Name: name, Bytes: bytes, Ordered: ordered, Put: put, Entry: func(d *record.Delivery) (*queue.Message, int, error) {
+		m, err := Seal(d)
+		return &m, m.SentSize(), err
+	}}
 }
 
 // identity returns the id of the message at a receiving system. No identity begins with a tilde,

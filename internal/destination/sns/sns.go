@@ -84,13 +84,7 @@ func New(client *call.Client, identity Identity, target string) (*Sender, error)
 	if s.topic == "" && identity == nil {
 		return nil, fmt.Errorf("send to topic %s: a topic without an ARN needs an identity", target)
 	}
-	s.batch = batch.Service[*queue.Message]{
-		Name: "topic " + s.name, Bytes: requestBytes, Ordered: strings.HasSuffix(s.name, ".fifo"), Put: s.put,
-		Entry: func(d *record.Delivery) (*queue.Message, int, error) {
-			m, err := envelope.Seal(d)
-			return &m, envelope.Size(&m), err
-		},
-	}
+	s.batch = envelope.Service("topic "+s.name, requestBytes, queue.FIFO(s.name), s.put)
 	return s, nil
 }
 

@@ -39,6 +39,7 @@ import (
 	"github.com/effectively-once/once/internal/destination/batch"
 	"github.com/effectively-once/once/internal/destination/envelope"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -78,13 +79,7 @@ func New(client Client, target string) (*Sender, error) {
 	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
 		return nil, fmt.Errorf("send to queue %q: not the name, URL or ARN of a queue", target)
 	}
-	s.batch = batch.Service[*queue.Message]{
-		Name: "queue " + s.name, Bytes: queue.MaxSize, Ordered: queue.FIFO(s.name), Put: s.put,
-		Entry: func(d *record.Delivery) (*queue.Message, int, error) {
-			m, err := envelope.Seal(d)
-			return &m, envelope.Size(&m), err
-		},
-	}
+	s.batch = envelope.Service("queue "+s.name, queue.MaxSize, queue.FIFO(s.name), s.put)
 	return s, nil
 }
 
@@ -138,7 +133,7 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 	}
 	in := &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: make([]types.SendMessageBatchRequestEntry, len(messages))}
 	for i, m := range messages {
-		in.Entries[i] = s.entry(i, m)
+		in.Entries[i] = sqsqueue.Entry(s.name, *batch.ID(i), m)
 	}
 	out, err := s.client.SendMessageBatch(ctx, in, s.locate)
 	if err != nil {
@@ -152,19 +147,6 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 		results.Set(out.Failed[i].Id, failure(&out.Failed[i]))
 	}
 	return results, nil
-}
-
-func (s *Sender) entry(i int, m *queue.Message) types.SendMessageBatchRequestEntry {
-	e := types.SendMessageBatchRequestEntry{
-		Id: batch.ID(i), MessageBody: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
-	}
-	if s.batch.Ordered {
-		e.MessageGroupId, e.MessageDeduplicationId = &m.Group, &m.DedupID
-	}
-	for name, value := range m.Attributes {
-		e.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
-	}
-	return e
 }
 
 // whole marks errors of a request that are caused by its content: a queue may have a lower limit

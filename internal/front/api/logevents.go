@@ -22,7 +22,7 @@ func (s *server) sendEvents(w http.ResponseWriter, r *http.Request, q *logQuery)
 	if err != nil {
 		return logProblem(err)
 	}
-	position(w.Header(), page.Next, page.End)
+	position(w.Header(), page.Next.String(), page.End)
 	if q.resumed && page.End && len(page.Entries) == 0 {
 		w.WriteHeader(http.StatusNoContent) // a browser does not connect again after this status
 		return nil

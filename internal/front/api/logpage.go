@@ -11,34 +11,42 @@ import (
 // can answer with 6 MB at most, in which quotes take two bytes.
 const maxPage = 2 << 20
 
-// answerPage answers with the entries of a page in the format of the query.
-func (s *server) answerPage(w http.ResponseWriter, q *logQuery, page *log.Page) error {
+// A page is what an answer with entries has.
+type page struct {
+	format  string
+	entries int
+	end     bool // nothing follows them
+	append  func(b []byte, i int) ([]byte, error)
+	next    func(sent int) string // where to continue after the first ones
+}
+
+// sendPage answers with the entries of a page, as far as one answer takes them.
+func (s *server) sendPage(w http.ResponseWriter, p page) error {
 	buffer := s.buffer()
 	defer s.keep(buffer)
-	b := (*buffer)[:0]
-	if q.format == formatJSON {
+	b, sent := (*buffer)[:0], 0
+	if p.format == formatJSON {
 		b = append(b, `{"entries":[`...)
 	}
-	next, left := page.Next, page.Entries
-	for len(left) > 0 && (len(b) < maxPage || len(left) == len(page.Entries)) {
-		var err error
-		if q.format == formatJSON && len(left) < len(page.Entries) {
+	for sent < p.entries && (len(b) < maxPage || sent == 0) {
+		if p.format == formatJSON && sent > 0 {
 			b = append(b, ',')
 		}
-		if b, err = q.appendEntry(b, &left[0], page); err != nil {
+		var err error
+		if b, err = p.append(b, sent); err != nil {
 			return err
 		}
-		next.Number, left = left[0].Number, left[1:]
+		sent++
 	}
-	end := page.End && len(left) == 0
-	if q.format == formatJSON {
-		b = next.Append(append(b, `],"next":"`...))
+	next, end := p.next(sent), p.end && sent == p.entries
+	if p.format == formatJSON {
+		b = append(append(b, `],"next":"`...), next...)
 		b = strconv.AppendBool(append(b, `","end":`...), end)
 		b = append(b, "}\n"...)
 	}
 	*buffer = b
 	position(w.Header(), next, end)
-	w.Header()["Content-Type"] = []string{q.format}
+	w.Header()["Content-Type"] = []string{p.format}
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(b))}
 	w.WriteHeader(http.StatusOK)
 	// If writing fails, the caller is gone.
@@ -46,11 +54,25 @@ func (s *server) answerPage(w http.ResponseWriter, q *logQuery, page *log.Page) 
 	return nil
 }
 
+// answerPage answers with the entries of a page in the format of the query.
+func (s *server) answerPage(w http.ResponseWriter, q *logQuery, p *log.Page) error {
+	return s.sendPage(w, page{
+		q.format, len(p.Entries), p.End, func(b []byte, i int) ([]byte, error) { return q.appendEntry(b, &p.Entries[i], p) },
+		func(sent int) string {
+			next := p.Next
+			if sent > 0 {
+				next.Number = p.Entries[sent-1].Number
+			}
+			return next.String()
+		},
+	})
+}
+
 // position sets the headers that say where a reader continues.
-func position(h http.Header, next log.Offset, end bool) {
+func position(h http.Header, next string, end bool) {
 	h["Cache-Control"] = []string{"no-store"}
 	h["X-Content-Type-Options"] = []string{"nosniff"}
-	h[headerNext] = []string{next.String()}
+	h[headerNext] = []string{next}
 	if end {
 		h[headerEnd] = []string{"true"}
 	}

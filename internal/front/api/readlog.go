@@ -100,29 +100,39 @@ func (s *server) longestLogWait(ctx context.Context) time.Duration {
 // nextPage reads the next page. If it is empty, nextPage waits for entries as long as the query
 // wants.
 func (s *server) nextPage(ctx context.Context, q *logQuery) (log.Page, error) {
-	if q.wait == 0 {
-		return s.readPage(ctx, q)
+	return waited(ctx, s, q.group, q.wait, func() (log.Page, bool, error) {
+		p, err := s.readPage(ctx, q)
+		return p, len(p.Entries) > 0 || p.End, err
+	})
+}
+
+// waited reads a page of a group's log or session. If read reports that nothing came, waited reads
+// again whenever the group has new entries, until the wait is over.
+func waited[P any](ctx context.Context, s *server, g record.GroupKey, wait time.Duration, read func() (p P, some bool, err error)) (P, error) {
+	if wait == 0 {
+		p, _, err := read()
+		return p, err
 	}
-	f := s.Logs.Follow(q.group) // before reading, see package follow
+	f := s.Logs.Follow(g) // before reading, see package follow
 	defer f.Close()
-	page, err := s.readPage(ctx, q)
-	if err != nil || len(page.Entries) > 0 || page.End {
-		return page, err
+	p, some, err := read()
+	if err != nil || some {
+		return p, err
 	}
 	leave, err := s.enterLog()
 	if err != nil {
-		return page, err
+		return p, err
 	}
 	defer leave()
-	waiting, cancel := context.WithTimeout(ctx, q.wait)
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	for err == nil && len(page.Entries) == 0 && !page.End {
+	for err == nil && !some {
 		if f.Wait(waiting) != nil {
-			return page, nil
+			return p, nil
 		}
-		page, err = s.readPage(ctx, q)
+		p, some, err = read()
 	}
-	return page, err
+	return p, err
 }
 
 // readPage reads once. From then on, a query from the end is one after a fixed offset.

@@ -97,74 +97,28 @@ func followed(id session.ID) record.GroupKey {
 
 // nextEntries reads the next page. If it is empty, it waits for entries as long as the query wants.
 func (s *server) nextEntries(ctx context.Context, q *sessionQuery) (session.Page, error) {
-	if q.wait == 0 {
-		return s.Sessions.Read(ctx, q.id, q.reading)
-	}
-	f := s.Logs.Follow(followed(q.id)) // before reading, see package follow
-	defer f.Close()
-	page, err := s.Sessions.Read(ctx, q.id, q.reading)
-	if err != nil || len(page.Entries) > 0 || page.End {
-		return page, err
-	}
-	leave, err := s.enterLog()
-	if err != nil {
-		return page, err
-	}
-	defer leave()
-	waiting, cancel := context.WithTimeout(ctx, q.wait)
-	defer cancel()
-	for err == nil && len(page.Entries) == 0 && !page.End {
-		if f.Wait(waiting) != nil {
-			return page, nil
-		}
-		page, err = s.Sessions.Read(ctx, q.id, q.reading)
-	}
-	return page, err
+	return waited(ctx, s, followed(q.id), q.wait, func() (session.Page, bool, error) {
+		p, err := s.Sessions.Read(ctx, q.id, q.reading)
+		return p, len(p.Entries) > 0 || p.End, err
+	})
 }
 
 // answerEntries answers with the entries of a page in the format of the query.
-func (s *server) answerEntries(w http.ResponseWriter, q *sessionQuery, page *session.Page) error {
-	if len(page.Entries) == 0 && !page.End {
+func (s *server) answerEntries(w http.ResponseWriter, q *sessionQuery, p *session.Page) error {
+	if len(p.Entries) == 0 && !p.End {
 		w.Header()["Cache-Control"] = []string{"no-store"}
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	buffer := s.buffer()
-	defer s.keep(buffer)
-	b := (*buffer)[:0]
-	if q.format == formatJSON {
-		b = append(b, `{"entries":[`...)
-	}
-	next, left := page.Next, page.Entries
-	for len(left) > 0 && (len(b) < maxPage || len(left) == len(page.Entries)) {
-		if q.format == formatJSON && len(left) < len(page.Entries) {
-			b = append(b, ',')
-		}
-		var err error
-		if b, err = q.append(b, &left[0]); err != nil {
-			return err
-		}
-		next, left = left[0].Number, left[1:]
-	}
-	end := page.End && len(left) == 0
-	if q.format == formatJSON {
-		b = strconv.AppendUint(append(b, `],"next":"`...), next, 10)
-		b = strconv.AppendBool(append(b, `","end":`...), end)
-		b = append(b, "}\n"...)
-	}
-	*buffer = b
-	h := w.Header()
-	h["Cache-Control"], h["X-Content-Type-Options"] = []string{"no-store"}, []string{"nosniff"}
-	h[headerNext] = []string{strconv.FormatUint(next, 10)}
-	if end {
-		h[headerEnd] = []string{"true"}
-	}
-	h["Content-Type"] = []string{q.format}
-	h["Content-Length"] = []string{strconv.Itoa(len(b))}
-	w.WriteHeader(http.StatusOK)
-	// If writing fails, the caller is gone.
-	_, _ = w.Write(b) //nolint:gosec // with a type that no browser shows as a page
-	return nil
+	return s.sendPage(w, page{
+		q.format, len(p.Entries), p.End, func(b []byte, i int) ([]byte, error) { return q.append(b, &p.Entries[i]) },
+		func(sent int) string {
+			if sent == 0 {
+				return strconv.FormatUint(p.Next, 10)
+			}
+			return strconv.FormatUint(p.Entries[sent-1].Number, 10)
+		},
+	})
 }
 
 // append appends an entry as an item of the answer.

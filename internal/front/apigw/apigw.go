@@ -12,8 +12,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/front/inprocess"
 )
 
 // Handler returns a Lambda handler for an HTTP handler. It takes the events of REST APIs, of HTTP
@@ -55,8 +58,8 @@ func serveV1(ctx context.Context, h http.Handler, event json.RawMessage, decoded
 	if err != nil {
 		return nil, err
 	}
-	body, encoded := w.text()
-	return events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: body, IsBase64Encoded: encoded}, nil
+	body, encoded := bodyOf(w)
+	return events.APIGatewayProxyResponse{StatusCode: w.Status, MultiValueHeaders: w.Sent, Body: body, IsBase64Encoded: encoded}, nil
 }
 
 // headerV1 takes the lists of values, and the single values of an event that has no lists.
@@ -117,13 +120,13 @@ func serveV2(ctx context.Context, h http.Handler, event json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
-	answer := events.APIGatewayV2HTTPResponse{StatusCode: w.status, Headers: make(map[string]string, len(w.sent)), Cookies: w.sent["Set-Cookie"]}
-	for name, values := range w.sent {
+	answer := events.APIGatewayV2HTTPResponse{StatusCode: w.Status, Headers: make(map[string]string, len(w.Sent)), Cookies: w.Sent["Set-Cookie"]}
+	for name, values := range w.Sent {
 		if name != "Set-Cookie" {
 			answer.Headers[name] = strings.Join(values, ", ")
 		}
 	}
-	answer.Body, answer.IsBase64Encoded = w.text()
+	answer.Body, answer.IsBase64Encoded = bodyOf(w)
 	return answer, nil
 }
 
@@ -145,7 +148,7 @@ type incoming struct {
 	caller              caller
 }
 
-func (in *incoming) serve(ctx context.Context, h http.Handler) (*recorder, error) {
+func (in *incoming) serve(ctx context.Context, h http.Handler) (*inprocess.Recorder, error) {
 	body := []byte(in.body)
 	if in.base64 {
 		var err error
@@ -162,12 +165,19 @@ func (in *incoming) serve(ctx context.Context, h http.Handler) (*recorder, error
 		Method: strings.ToUpper(in.method), URL: target, RequestURI: target.RequestURI(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: in.header, Host: in.host, RemoteAddr: in.from, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 	}
-	w := &recorder{header: http.Header{}}
+	w := inprocess.NewRecorder(0)
 	h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, callerKey{}, in.caller)))
-	if w.status == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.WriteHeader(http.StatusOK) // unless the handler has called it
+	maps.DeleteFunc(w.Sent, func(_ string, values []string) bool { return len(values) == 0 })
 	return w, nil
+}
+
+// bodyOf returns the body of a response as the events hold it: text, or base64 if it is not UTF-8.
+func bodyOf(w *inprocess.Recorder) (text string, encoded bool) {
+	if utf8.Valid(w.Body) {
+		return string(w.Body), false
+	}
+	return base64.StdEncoding.EncodeToString(w.Body), true
 }
 
 // target returns the URL of a path. If the path can't be decoded, it was decoded already.

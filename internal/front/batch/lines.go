@@ -40,6 +40,12 @@ func readLines(data []byte) ([]Record, error) {
 	return records, nil
 }
 
+// Line returns the message of one line, without spaces around it. Its body may refer to the line.
+func Line(line []byte) (r Record) {
+	r.Err = readLine(line, &r)
+	return r
+}
+
 // readLine reads a line by the scanner if it has the usual form, otherwise by encoding/json, whose
 // rules both follow: of a field that is there twice, the last one counts.
 func readLine(line []byte, r *Record) *problem.Problem {

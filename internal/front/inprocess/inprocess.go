@@ -1,4 +1,5 @@
-// Package inprocess lets a client call an HTTP handler of its own process, without a network.
+// Package inprocess calls an HTTP handler without a network: for a client of the same process, and
+// for a caller that needs the response as a whole.
 //
 // # Limits
 //
@@ -7,7 +8,6 @@ package inprocess
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"net/http"
 )
@@ -17,7 +17,7 @@ type Transport struct{ http.Handler }
 
 // RoundTrip calls the handler.
 func (h Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &memoryResponse{header: http.Header{}}
+	w := NewRecorder(0)
 	served := r.Clone(r.Context())
 	served.RequestURI = r.URL.RequestURI()
 	served.RemoteAddr = "127.0.0.1:0"
@@ -27,28 +27,7 @@ func (h Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.ServeHTTP(w, served)
 	w.WriteHeader(http.StatusOK) // unless it was called before
 	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+		Status: http.StatusText(w.Status), StatusCode: w.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.Sent, Body: io.NopCloser(bytes.NewReader(w.Body)), ContentLength: int64(len(w.Body)), Request: r,
 	}, nil
-}
-
-// A memoryResponse keeps a response in memory.
-type memoryResponse struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header returns the header.
-func (w *memoryResponse) Header() http.Header { return w.header }
-
-// WriteHeader sets the status once.
-func (w *memoryResponse) WriteHeader(status int) {
-	w.status = cmp.Or(w.status, status)
-}
-
-// Write appends to the body.
-func (w *memoryResponse) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(b)
 }

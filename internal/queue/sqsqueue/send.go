@@ -31,7 +31,7 @@ func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.Send
 			results[i].Err = fmt.Errorf("send to %s: %w", q.name, err)
 			continue
 		}
-		n := sizeOf(m)
+		n := m.SentSize()
 		if len(open) == batch || len(open) > 0 && size+n > queue.MaxSize {
 			flush()
 		}
@@ -48,7 +48,7 @@ func (q *Queue) prepare(ctx context.Context, m *queue.Message) error {
 	if q.bodies == nil {
 		return m.Validate(q.name)
 	}
-	if err := m.ValidateLarge(q.name); err != nil || sizeOf(m) <= queue.MaxSize {
+	if err := m.ValidateLarge(q.name); err != nil || m.SentSize() <= queue.MaxSize {
 		return err
 	}
 	kept, err := claimcheck.Put(ctx, q.bodies, *m)
@@ -59,18 +59,10 @@ func (q *Queue) prepare(ctx context.Context, m *queue.Message) error {
 	return m.Validate(q.name)
 }
 
-func sizeOf(m *queue.Message) int {
-	n := len(m.Body)
-	for name, value := range m.Attributes {
-		n += len(name) + len("String") + len(value)
-	}
-	return n
-}
-
 func (q *Queue) sendBatch(ctx context.Context, messages []queue.Message, indexes []int, results []queue.SendResult) {
 	entries := make([]types.SendMessageBatchRequestEntry, len(indexes))
 	for j, i := range indexes {
-		entries[j] = q.entry(strconv.Itoa(j), &messages[i])
+		entries[j] = Entry(q.name, strconv.Itoa(j), &messages[i])
 		results[i].Err = fmt.Errorf("send to %s: %w", q.name, errNoResult)
 	}
 	out, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
@@ -92,9 +84,10 @@ func (q *Queue) sendBatch(ctx context.Context, messages []queue.Message, indexes
 	}
 }
 
-func (q *Queue) entry(id string, m *queue.Message) types.SendMessageBatchRequestEntry {
+// Entry returns a message to the queue of a name, as an entry of a batch.
+func Entry(name, id string, m *queue.Message) types.SendMessageBatchRequestEntry {
 	e := types.SendMessageBatchRequestEntry{Id: &id, MessageBody: &m.Body, DelaySeconds: seconds(m.Delay)}
-	if queue.FIFO(q.name) {
+	if queue.FIFO(name) {
 		e.MessageGroupId = &m.Group
 		if m.DedupID != "" {
 			e.MessageDeduplicationId = &m.DedupID
