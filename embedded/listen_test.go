@@ -113,7 +113,7 @@ func TestTheServerBlockHoldsForPrograms(t *testing.T) {
 streams: {visits: {}}
 server:
   hosts: [once.example.com]
-  auth: {keys: "file:DIR/keys"}
+  auth: {keys: "file:DIR/keys", roles: {shop: [send, read]}}
   rate: {perSecond: 1, burst: 5}
   admin: {key: "file:DIR/admin"}
 `, "DIR", dir)

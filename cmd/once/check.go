@@ -22,6 +22,7 @@ type checked struct {
 	Destinations map[string]config.Destination `json:"destinations,omitempty"`
 	Handlers     map[string]config.Handler     `json:"handlers,omitempty"`
 	Schedules    map[string]checkedSchedule    `json:"schedules,omitempty"`
+	Callers      []checkedCaller               `json:"callers,omitempty"`
 	Warnings     []string                      `json:"warnings"`
 	Problems     []config.Problem              `json:"problems"`
 }
@@ -61,6 +62,8 @@ RETENTION is how long a done message is remembered, STATE how long the state of 
 it), LOG how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
 The numbers of a group without state are remembered for 30 days after its last message, or for LOG if that is longer. NEXT TIMES are the next times of a
 schedule, in UTC.
+
+CALLER lists who has a key of server.auth, and the streams for which it has each role. A caller without an entry in server.auth.roles may only send.
 
 With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, whether
 its functions run with the same configuration, and whether each source of it has a queue. It exits with 1 if a check failed, and with 5 if a check could not be made.
@@ -106,9 +109,10 @@ With --stack check only reads.`,
 		for _, w := range c.MissingSecrets() {
 			warnings = append(warnings, w+": once dev does not start without it")
 		}
-		warnings = append(append(warnings, c.ServerWarnings()...), c.StateWarnings()...)
+		callers, dubious := callersOf(c.Config)
+		warnings = append(append(append(warnings, c.ServerWarnings()...), dubious...), c.StateWarnings()...)
 		if *asJSON {
-			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, scheduled(c.Config, time.Now()), warnings, []config.Problem{}})
+			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, c.Handlers, scheduled(c.Config, time.Now()), callers, warnings, []config.Problem{}})
 		}
 		for _, w := range warnings {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
@@ -144,7 +148,10 @@ func (a *app) summary(c configured) error {
 			return err
 		}
 	}
-	return a.handlers(c)
+	if err := a.handlers(c); err != nil {
+		return err
+	}
+	return a.callers(c)
 }
 
 // visibleHandler is [visible] for a handler.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -112,6 +113,60 @@ func TestServeWarnsLoudlyIfOthersReachItWithoutKeysOrWithoutTLSOrReadAKey(t *tes
 			}
 		}
 		cancel()
+	}
+}
+
+func TestCheckPrintsWhoMayDoWhatAndWarnsOfKeysThatHadMoreRights(t *testing.T) {
+	const list = "shop shop-0123456789abcdef\ntill till-0123456789abcdef orders\nold old-0123456789abcdef\n"
+	t.Setenv("ONCE_TEST_KEYS", list)
+	check := func(auth string, args ...string) (out, warnings string) {
+		t.Helper()
+		w := newWorld(t)
+		file := filepath.Join(t.TempDir(), "once.yaml")
+		text := "streams: {orders: {log: {}}, returns: {log: {}}}\nserver: {auth: {keys: \"env:ONCE_TEST_KEYS\", " + auth + "}}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := w.once(t.Context(), "", append([]string{"check", "--config", file}, args...)...); code != exitOK {
+			t.Fatalf("exit %d, %s", code, w.err.String())
+		}
+		return w.out.String(), w.err.String()
+	}
+	const before = "warning: server.auth.roles: is missing, so every key and token may only send"
+	out, warnings := check("oidc: {issuer: \"https://id.example\", audience: once, streams: s}")
+	for _, want := range []string{
+		"\nCALLER  SEND    READ  CONSUME  OPERATE\nshop    all     -     -        -\ntill    orders  -     -        -\n",
+		"\ntokens of https://id.example may send, for the streams of their claim s\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %s, want %q", out, want)
+		}
+	}
+	if !strings.Contains(warnings, before) {
+		t.Errorf("got %s, want %q", warnings, before)
+	}
+	out, warnings = check("oidc: {issuer: \"https://id.example\", audience: once, roles: scope}, roles: {shop: [send, \"read:orders\"], till: [\"operate:*\"], ghost: [\"read:ret*\"], old: [\"read:order\"]}")
+	for _, want := range []string{
+		"\nshop    all   orders  -        -\ntill    -     -       -        orders\nold     -     -       -        -\n",
+		"\ntokens of https://id.example have the roles of their claim scope, for all streams\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got %s, want %q", out, want)
+		}
+	}
+	for text, want := range map[string]bool{before: false, "no key is ghost's": true, "read:order of old is for no stream": true, "read:ret*": false} {
+		if strings.Contains(warnings, text) != want {
+			t.Errorf("got %s, want %q in it: %t", warnings, text, want)
+		}
+	}
+	out, _ = check("roles: {shop: [read]}", "--json")
+	var got checked
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Callers) != 3 || !slices.Equal(got.Callers[0].Roles["read"], []string{"orders", "returns"}) || got.Callers[0].Roles["send"] != nil {
+		t.Errorf("as JSON: got %+v, %v, want the callers with their roles", got.Callers, err)
+	}
+	t.Setenv("ONCE_TEST_KEYS", list+"broken\n")
+	if _, warnings = check("roles: {}"); !strings.Contains(warnings, "warning: server.auth.keys: line 4: must be PRINCIPAL KEY") {
+		t.Errorf("got %s, want a warning of the line", warnings)
 	}
 }
 

@@ -85,6 +85,9 @@ func generate(t *testing.T) *jsonschema.Schema {
 		key.Pattern = `^(env|file):.+$`
 	}
 	s.Definitions["Auth"].MinProperties = &one
+	roles, _ := s.Definitions["Auth"].Properties.Get("roles")
+	roles.PropertyNames = &jsonschema.Schema{Pattern: `^[!-~]{1,200}$`}
+	roles.AdditionalProperties.Items.Pattern = `^(send|read|consume|operate)(:[A-Za-z0-9*][A-Za-z0-9._*-]{0,63})?$`
 	hosts, _ := s.Definitions["Server"].Properties.Get("hosts")
 	hosts.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
 	origins, _ := s.Definitions["CORS"].Properties.Get("origins")

@@ -18,7 +18,7 @@ import (
 )
 
 // Server has the settings of the listener of "once serve" and of programs that embed a system.
-// "once dev" and the functions on AWS ignore them.
+// "once dev" ignores them, and so do the functions on AWS, but for the roles of callers.
 type Server struct {
 	// Listen is the address of the HTTP listener. Defaults to [DefaultListen].
 	Listen string `json:"listen,omitempty" jsonschema:"minLength=1,default=127.0.0.1:8080,description=Address to serve on: HOST:PORT or :PORT. --listen replaces it."`
@@ -53,12 +53,15 @@ type TLS struct {
 	Key  string `json:"key" jsonschema:"minLength=1,description=Path of the private key in PEM."`
 }
 
-// Auth says who may call. At least one field is set.
+// Auth says who may call, and what for. At least one field is set.
 type Auth struct {
 	// Keys is the location of a list of keys.
-	Keys Secret `json:"keys,omitempty" jsonschema:"description=Where the list of keys is: env:NAME or file:PATH. A line has a principal and a key and optionally the streams that it may use."`
+	Keys Secret `json:"keys,omitempty" jsonschema:"description=Where the list of keys is: env:NAME or file:PATH. A line has a principal and a key and optionally the streams that it may use; roles says what for."`
 	// OIDC accepts the tokens of an issuer.
 	OIDC *OIDC `json:"oidc,omitempty" jsonschema:"description=Bearer tokens of an OpenID Connect issuer."`
+	// Roles are what callers may do, by the principals of their keys, and on AWS by the principals of
+	// the API: see [ParseGrant]. Who has no entry may only send.
+	Roles map[string][]string `json:"roles,omitzero" jsonschema:"description=Roles by the principals of callers: send and read and consume and operate. ROLE:STREAMS is one for some streams; a * in STREAMS stands for any characters. A principal without an entry may only send."`
 }
 
 // OIDC accepts the tokens of an OpenID Connect issuer.
@@ -69,6 +72,8 @@ type OIDC struct {
 	Principal string `json:"principal,omitempty" jsonschema:"minLength=1,default=sub,description=Claim that names the sender."`
 	// Streams is the claim with the streams that the sender may use. Empty: all streams.
 	Streams string `json:"streams,omitempty" jsonschema:"minLength=1,description=Claim with the streams that the sender may use: a list or a text with spaces between them. A token without the claim may use none. Default: every token may use all streams."`
+	// Roles is the claim with the roles of the sender: see [ParseGrant]. Empty: send.
+	Roles string `json:"roles,omitempty" jsonschema:"minLength=1,description=Claim with the roles of the sender: a list or a text with spaces between them; each is ROLE or ROLE:STREAMS and others are ignored. A token without the claim may do nothing. Default: every token may only send."`
 }
 
 // Rate is a token bucket.
@@ -173,11 +178,14 @@ func validHost(host string) bool {
 }
 
 func (p *reader) auth(n node) *Auth {
-	f := p.only(n, "keys", "oidc")
+	f := p.only(n, "keys", "oidc", "roles")
 	if f != nil && len(f) == 0 {
-		p.add(n.line, n.path, "must have keys, oidc or both")
+		p.add(n.line, n.path, "must have keys, oidc or both; on AWS roles")
 	}
 	a := &Auth{Keys: p.localSecret(f, "keys")}
+	if n, ok := f["roles"]; ok {
+		a.Roles = p.roles(n)
+	}
 	if n, ok := f["oidc"]; ok {
 		a.OIDC = p.oidc(n)
 	}
@@ -197,9 +205,9 @@ func (p *reader) localSecret(f map[string]node, key string) Secret {
 }
 
 func (p *reader) oidc(n node) *OIDC {
-	f := p.only(n, "issuer", "audience", "principal", "streams")
+	f := p.only(n, "issuer", "audience", "principal", "streams", "roles")
 	p.required(n, f, "issuer", "audience")
-	o := &OIDC{Issuer: p.textOf(f, "issuer"), Audience: p.textOf(f, "audience"), Principal: p.textOf(f, "principal"), Streams: p.textOf(f, "streams")}
+	o := &OIDC{Issuer: p.textOf(f, "issuer"), Audience: p.textOf(f, "audience"), Principal: p.textOf(f, "principal"), Streams: p.textOf(f, "streams"), Roles: p.textOf(f, "roles")}
 	if u, err := url.Parse(o.Issuer); o.Issuer != "" && (err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Host))) {
 		p.add(f["issuer"].line, f["issuer"].path, "must be a https URL without a query, as https://id.example.com: whoever can change its answers can make tokens")
 	}
@@ -281,8 +289,14 @@ func (c *Config) ServerWarnings() []string {
 	}
 	s, listen := c.Server, cmp.Or(c.Server.Listen, DefaultListen)
 	out := s.Exposed(listen)
+	if w := s.RolesWarning(); w != "" {
+		out = append(out, w)
+	}
 	if s.Auth == nil && !Loopback(listen) {
 		out = append(out, "server.auth: once serve does not start without it or --insecure, unless the host is a name of 127.0.0.1")
+	}
+	if s.Auth != nil && s.Auth.Keys == "" && s.Auth.OIDC == nil {
+		out = append(out, "server.auth: has neither keys nor oidc: once serve refuses every request")
 	}
 	if s.TLS != nil {
 		out = append(out, s.TLS.missing()...)

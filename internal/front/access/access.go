@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/console"
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/front/roles"
 	"github.com/effectively-once/once/internal/front/sqsapi"
 )
 
@@ -53,7 +54,7 @@ type Options struct {
 const (
 	DeniedUnauthorized = "unauthorized" // 401: no key or token, or an unknown one
 	DeniedOperator     = "operator"     // 401: no key of operators, or an unknown one
-	DeniedForbidden    = "forbidden"    // 403: the key or token is not for this stream, or not for metrics
+	DeniedForbidden    = "forbidden"    // 403: the key or token does not have the role for this stream
 	DeniedSQS          = "sqs"          // 403: the SQS protocol, while callers are authenticated
 	DeniedHost         = "host"         // 403: the Host is not a name of this server
 	DeniedOrigin       = "origin"       // 403: a web page of another origin
@@ -87,6 +88,9 @@ func Open(o Options) (*Access, error) {
 	if err := a.Reload(); err != nil {
 		return nil, err
 	}
+	if w := o.Config.RolesWarning(); w != "" {
+		o.Log.Warn("callers may only send", "what", w)
+	}
 	if a.authenticates() && o.Config.Auth.OIDC != nil {
 		a.issuer = openIssuer(*o.Config.Auth.OIDC, &o)
 	}
@@ -113,7 +117,7 @@ func (a *Access) Reload() error {
 		if err != nil {
 			return fmt.Errorf("read server.auth.keys: %w", err)
 		}
-		list, err := parseKeys(text, a.options.Streams)
+		list, err := parseKeys(text, c.Auth, a.options.Streams)
 		if err != nil {
 			return fmt.Errorf("read server.auth.keys: %w", err)
 		}
@@ -194,12 +198,14 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 			p.Write(w, "")
 			return
 		}
-		if r.URL.Path == "/metrics" && !c.All {
-			a.options.Denied(DeniedForbidden)
-			problem.New(problem.Forbidden, "The metrics are those of all streams, and this key or token is for some of them.").Write(w, "")
+		if a.authenticates() {
+			r = roles.With(r, c.Caller, func() { a.options.Denied(DeniedForbidden) })
+		}
+		var p *problem.Problem
+		if r.URL.Path == "/metrics" && errors.As(roles.Allow(r, "GET /metrics", ""), &p) {
+			p.Write(w, "")
 			return
 		}
-		r = with(r, c, a.options.Denied)
 		a.serve(w, r, next, func(now *Access) bool { return now.still(r.Context(), secret, c) })
 	})
 }
@@ -255,7 +261,7 @@ func (a *Access) newest() *Access {
 	return a
 }
 
-// still reports whether a caller is known and may use the same streams as before.
+// still reports whether a caller is known and has the same roles for the same streams as before.
 func (a *Access) still(ctx context.Context, secret string, c Caller) bool {
 	if c.issuer != nil {
 		return a.issuer == c.issuer && a.options.Now().Before(c.expires)
@@ -275,7 +281,7 @@ var errUnknown = errors.New("no key, or an unknown one")
 // caller returns who sends a request with a key or token.
 func (a *Access) caller(ctx context.Context, secret string) (Caller, error) {
 	if !a.authenticates() {
-		return Caller{All: true}, nil
+		return Caller{Caller: roles.Everybody()}, nil
 	}
 	if secret == "" {
 		return Caller{}, errUnknown

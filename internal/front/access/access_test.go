@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
+	"github.com/effectively-once/once/internal/front/roles"
 	"github.com/effectively-once/once/internal/testkit/concurrent"
 	"github.com/effectively-once/once/internal/testkit/eventually"
 )
@@ -60,8 +62,12 @@ func newWorldBy(t *testing.T, c *config.Server, list string, o access.Options) *
 	}
 	w.access = a
 	w.server = httptest.NewServer(a.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p, _ := access.Principal(r)
-		_, _ = fmt.Fprintf(w, "%s may use %s", p, strings.Join(access.Allowed(r, []string{"orders", "chat"}), ","))
+		p, _ := roles.Principal(r)
+		streams := []string{"orders", "chat"}
+		may := func(route string) string {
+			return strings.Join(slices.DeleteFunc(slices.Clone(streams), func(s string) bool { return roles.Allow(r, route, s) != nil }), ",")
+		}
+		_, _ = fmt.Fprintf(w, "%s may use %s sends %s|%s", p, strings.Join(roles.Allowed(r, streams), ","), may("POST /v1/streams/{stream}/messages"), may("HEAD /v1/streams/{stream}/groups/{group}/log"))
 	})))
 	t.Cleanup(func() {
 		w.server.Close()
@@ -120,6 +126,48 @@ func TestAKeyGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
 	w.is("the second key of a principal", w.get("/", "Authorization: bearer "+annsNext), 200, "key:ann may use orders,chat")
 	w.is("a key in its own header", w.get("/", "X-Api-Key: "+bobsKey), 200, "key:bob may use chat")
 	w.is("the health without a key", w.get("/healthz"), 200, "")
+}
+
+func TestAKeyWithoutRolesSendsOnlyAndOthersHaveTheirsForTheStreamsOfTheirLine(t *testing.T) {
+	c := withKeys()
+	c.Auth.Roles = map[string][]string{"ann": {"read", "send:chat"}, "eve": {}}
+	w := newWorld(t, c, "ann "+annsKey+"\nann "+annsNext+" orders\nbob "+bobsKey+"\neve "+adminKey+"\n")
+	for key, want := range map[string]string{annsKey: "chat|orders,chat", annsNext: "|orders", bobsKey: "orders,chat|", adminKey: "|"} {
+		w.is(key, w.get("/", "X-Api-Key: "+key), 200, " sends "+want)
+	}
+	if strings.Contains(w.log.String(), "only send") {
+		t.Errorf("the log warns although there are roles: %s", w.log.String())
+	}
+	for _, auth := range []*config.Auth{{Keys: "file"}, {Keys: "file", Roles: map[string][]string{}}} {
+		w := newWorld(t, &config.Server{Auth: auth}, "ann "+annsKey+"\n")
+		w.is("a configuration of before", w.get("/", "X-Api-Key: "+annsKey), 200, " sends orders,chat|")
+		if warns := strings.Contains(w.log.String(), "level=WARN") && strings.Contains(w.log.String(), "server.auth.roles: is missing"); warns != (auth.Roles == nil) {
+			t.Errorf("roles %v: the log is %q, want a warning only without roles", auth.Roles, w.log.String())
+		}
+	}
+}
+
+func TestARouteWithoutARowIsRefusedForEveryKey(t *testing.T) {
+	c := withKeys()
+	c.Auth.Roles = map[string][]string{"ann": {"send", "read", "consume", "operate"}}
+	c.Auth.Keys = "env:ONCE_TEST_KEYS"
+	t.Setenv("ONCE_TEST_KEYS", "ann "+annsKey)
+	a, err := access.Open(access.Options{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	a.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for _, route := range []string{"GET /v1/new", "PATCH /v1/stream/{stream}/{group...}", "Once-Delete", ""} {
+			if roles.May(r, route, "orders") || roles.Allow(r, route, "orders") == nil || roles.Allow(r, route, "") == nil {
+				t.Errorf("%q is allowed", route)
+			}
+		}
+	})).ServeHTTP(httptest.NewRecorder(), func() *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header.Set("X-Api-Key", annsKey)
+		return r
+	}())
 }
 
 func TestEveryRequestWithoutAKeyOfTheListGetsTheSame401(t *testing.T) {
@@ -309,11 +357,15 @@ func TestTheSQSProtocolIsRefusedWhileCallersAreAuthenticatedWhateverItsPath(t *t
 	w.is("a server without keys", w.get("/", "X-Amz-Target: AmazonSQS.SendMessage"), 200, "")
 }
 
-func TestTheMetricsAreForCallersOfAllStreams(t *testing.T) {
-	w := newWorld(t, withKeys(), "ann "+annsKey+"\nbob "+bobsKey+" chat\n")
+func TestTheMetricsAreForReadersOfAllStreams(t *testing.T) {
+	c := withKeys()
+	c.Auth.Roles = map[string][]string{"ann": {"read"}, "bob": {"read"}, "cat": {"read:*a*", "read:orders"}}
+	w := newWorld(t, c, "ann "+annsKey+"\nbob "+bobsKey+" chat\ncat "+annsNext+"\ndan "+adminKey+"\n")
 	w.is("nobody", w.get("/metrics"), 401, "")
 	w.is("ann", w.get("/metrics", "Authorization: Bearer "+annsKey), 200, "")
-	w.is("bob", w.get("/metrics", "Authorization: Bearer "+bobsKey), 403, "#forbidden")
+	for who, key := range map[string]string{"bob": bobsKey, "cat": annsNext, "dan": adminKey} {
+		w.is(who, w.get("/metrics", "Authorization: Bearer "+key), 403, `"detail":"This key or token does not have the role read for all streams."`)
+	}
 }
 
 func TestACallerOverItsRateGets429WithTheTimeToWaitAndOthersAreServed(t *testing.T) {

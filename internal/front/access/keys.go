@@ -6,10 +6,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/roles"
 )
 
 // A key is a line of a list: the hash of a key, and whose it is.
@@ -18,11 +20,12 @@ type key struct {
 	caller Caller
 }
 
-const maxName = 100 // of a principal, in bytes
+const keyPrefix = "key:" // of principals
 
 // parseKeys reads a list of keys. A line has a principal, a key, and optionally the streams that
-// the principal may use with it, with commas between them. Errors name the line and never a key.
-func parseKeys(text string, streams []string) ([]key, error) {
+// the principal may use with it, with commas between them; auth has the roles. Errors name the line
+// and never a key.
+func parseKeys(text string, auth *config.Auth, streams []string) ([]key, error) {
 	var keys []key
 	lines := map[[sha256.Size]byte]int{}
 	scan := bufio.NewScanner(strings.NewReader(text))
@@ -35,6 +38,7 @@ func parseKeys(text string, streams []string) ([]key, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", at, err)
 		}
+		k.caller.Grants = auth.GrantsOf(strings.TrimPrefix(k.caller.Principal, keyPrefix))
 		if first := lines[k.hash]; first != 0 {
 			return nil, fmt.Errorf("line %d: has the key of line %d: make another one, with openssl rand -hex 32", at, first)
 		}
@@ -57,14 +61,14 @@ func parseKey(line string, streams []string) (key, error) {
 	}
 	name, secret := fields[0], fields[1]
 	switch {
-	case len(name) > maxName || !visible(name):
-		return key{}, fmt.Errorf("the principal must be at most %d visible ASCII characters", maxName)
+	case len(name) > config.MaxCaller || !visible(name):
+		return key{}, fmt.Errorf("the principal must be at most %d visible ASCII characters", config.MaxCaller)
 	case !visible(secret):
 		return key{}, errors.New("the key must be visible ASCII characters: make one with openssl rand -hex 32")
 	case len(secret) < config.MinKey:
 		return key{}, fmt.Errorf("the key must be at least %d characters: make one with openssl rand -hex 32", config.MinKey)
 	}
-	k := key{sha256.Sum256([]byte(secret)), Caller{Principal: "key:" + name, All: len(fields) == 2}}
+	k := key{sha256.Sum256([]byte(secret)), Caller{Caller: roles.Caller{Principal: keyPrefix + name, All: len(fields) == 2}}}
 	if len(fields) == 3 {
 		k.caller.Streams = strings.Split(fields[2], ",")
 	}
@@ -115,3 +119,28 @@ func find(keys []key, secret string) (Caller, bool) {
 	}
 	return keys[found].caller, true
 }
+
+// Callers returns the callers with keys, each with its streams and roles, in the order of the list.
+func Callers(c *config.Server, streams []string) ([]Caller, error) {
+	if c.Auth == nil || c.Auth.Keys == "" {
+		return nil, nil
+	}
+	text, err := c.Auth.Keys.ResolveLines()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseKeys(text, c.Auth, streams)
+	if err != nil {
+		return nil, fmt.Errorf("server.auth.keys: %w", err)
+	}
+	var out []Caller
+	for _, k := range keys {
+		if !slices.ContainsFunc(out, func(c Caller) bool { return reflect.DeepEqual(c, k.caller) }) {
+			out = append(out, k.caller)
+		}
+	}
+	return out, nil
+}
+
+// Name returns the principal as the list of keys and the roles have it.
+func (c Caller) Name() string { return strings.TrimPrefix(c.Principal, keyPrefix) }

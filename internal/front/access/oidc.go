@@ -18,6 +18,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/roles"
 )
 
 // Limits on what the issuer is asked for.
@@ -137,28 +138,8 @@ func (i *issuer) caller(ctx context.Context, token string) (Caller, error) {
 	if name == "" {
 		return Caller{}, errors.New("token has no claim for the principal")
 	}
-	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == "", issuer: i, expires: checked.Expiry}
-	if !c.All {
-		c.Streams = texts(claims[i.config.Streams])
-	}
+	c := Caller{roles.ByClaims(&i.config, tokenPrincipal(checked.Issuer, name), claims), i, checked.Expiry}
 	return c, nil
-}
-
-// texts returns the words of a claim that is a list of texts or one text.
-func texts(claim any) []string {
-	switch v := claim.(type) {
-	case string:
-		return strings.Fields(v)
-	case []any:
-		var out []string
-		for _, item := range v {
-			if text, ok := item.(string); ok {
-				out = append(out, text)
-			}
-		}
-		return out
-	}
-	return nil
 }
 
 type failureKey struct{}

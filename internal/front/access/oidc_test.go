@@ -184,6 +184,32 @@ func TestATokenGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
 	w.is("a token without that claim", w.bearer(i.token(nil)), 401, "#unauthorized")
 }
 
+func TestATokenHasTheRolesOfItsClaimAndWithoutOneItSendsOnly(t *testing.T) {
+	i := newIssuer(t, listen(t))
+	for name, c := range map[string]struct {
+		claim   string // in the configuration
+		value   any
+		streams any
+		want    string // streams to send to, and streams to read
+	}{
+		"no setting":                        {"", []string{"read"}, "orders chat", "orders,chat|"},
+		"a text, as a scope":                {"once_roles", "openid read send:chat reader", "orders chat", "chat|orders,chat"},
+		"a list":                            {"once_roles", []any{"read:or*", 7, "send"}, "orders chat", "orders,chat|orders"},
+		"no claim":                          {"once_roles", nil, "orders chat", "|"},
+		"a claim that is none":              {"once_roles", map[string]any{"read": true}, "orders chat", "|"},
+		"words that are no roles":           {"once_roles", "READ read: read:_ read:[a-z]* sendd", "orders chat", "|"},
+		"streams beside those of the claim": {"once_roles", "read:chat send:*", "orders", "orders|"},
+	} {
+		o := withIssuer(i.url)
+		o.Auth.OIDC.Roles = c.claim
+		w := newWorld(t, o, "")
+		got := w.bearer(i.token(map[string]any{"once_roles": c.value, "once_streams": c.streams}))
+		if _, may, _ := strings.Cut(got.body, " sends "); may != c.want {
+			t.Errorf("%s: got %q, want %q", name, got.body, c.want)
+		}
+	}
+}
+
 func TestAForgedExpiredOrForeignTokenGets401(t *testing.T) {
 	i, other := newIssuer(t, listen(t)), newIssuer(t, listen(t))
 	w := newWorld(t, withIssuer(i.url), "")

@@ -95,10 +95,11 @@ type Options struct {
 	// could set. It scopes identities. If it returns an error, the answer is 403. Defaults to "":
 	// no authentication.
 	Principal func(*http.Request) (string, error)
-	// Allow returns a problem if the sender of a request may not use a stream. It is called for
-	// each route of a stream before anything else, also for streams that do not exist. Defaults to
-	// allowing all.
-	Allow func(r *http.Request, stream string) error
+	// Allow returns a problem if the sender of a request may not use a route, as "GET /healthz", for
+	// a stream; the stream is empty for a route without one. It is called for each route before
+	// anything else, also for streams that do not exist, and again with "Once-End" in place of the
+	// route for a message that ends a log. Defaults to allowing all.
+	Allow func(r *http.Request, route, stream string) error
 	// MaxWaiting is the largest number of callers that wait for handlers at a time: with Prefer:
 	// wait, or while their one-time requests run. The next one gets 429, and nothing is stored.
 	// Defaults to [DefaultMaxWaiting].
@@ -128,7 +129,7 @@ func (o Options) withDefaults() Options {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
 	}
 	if o.Allow == nil {
-		o.Allow = func(*http.Request, string) error { return nil }
+		o.Allow = func(*http.Request, string, string) error { return nil }
 	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
 	o.MaxFollowing = cmp.Or(o.MaxFollowing, DefaultMaxFollowing)
@@ -172,6 +173,8 @@ type route struct {
 	handle       handler
 }
 
+const groupLog = "/v1/streams/{stream}/groups/{group}/log"
+
 // routes lists all routes. An id may hold slashes, and is therefore last in its path: a proxy or
 // gateway in front of the handler may have decoded them already.
 func routes() []route {
@@ -184,7 +187,7 @@ func routes() []route {
 		{http.MethodDelete, "/v1/streams/{stream}/requests/{id...}", (*server).deleteRequest},
 		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
 		{http.MethodGet, "/v1/streams/{stream}/groups", (*server).getGroups},
-		{http.MethodGet, "/v1/streams/{stream}/groups/{group}/log", (*server).getLog},
+		{http.MethodGet, groupLog, (*server).getLog},
 		{http.MethodPost, "/v1/streams/{stream}/end", (*server).postEnd},
 		{http.MethodPost, "/v1/streams/{stream}/epochs/{id...}", (*server).postEpoch},
 		{http.MethodGet, "/healthz", (*server).health},
@@ -202,7 +205,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, rt := range routes() {
-		mux.Handle(rt.method+" "+rt.path, s.serve(allowed(rt.handle)))
+		mux.Handle(rt.method+" "+rt.path, s.serve(allowed(rt.method+" "+rt.path, rt.handle)))
 		methods[rt.path] = append(methods[rt.path], rt.method)
 		if rt.method == http.MethodGet {
 			methods[rt.path] = append(methods[rt.path], http.MethodHead)
@@ -217,17 +220,15 @@ func New(o Options) http.Handler {
 	mux.Handle("/v1/streams/{stream}/epochs", s.serve(unknownRoute))
 	mux.Handle(poolSessions+"/{path...}", s.serve(unknownCall))
 	// A gateway may have decoded the slashes in the name of a group.
-	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve(allowed((*server).getDecodedLog)))
+	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve(allowed("GET "+groupLog, (*server).getDecodedLog)))
 	return s.clean(mux)
 }
 
-// allowed asks Allow before a route of a stream is served.
-func allowed(handle handler) handler {
+// allowed asks Allow before a route is served.
+func allowed(route string, handle handler) handler {
 	return func(s *server, w http.ResponseWriter, r *http.Request) error {
-		if stream := r.PathValue("stream"); stream != "" {
-			if err := s.Allow(r, stream); err != nil {
-				return err
-			}
+		if err := s.Allow(r, route, r.PathValue("stream")); err != nil {
+			return err
 		}
 		return handle(s, w, r)
 	}

@@ -69,6 +69,11 @@ func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.
 		return nil, err
 	}
 	own.Accepted = s.Now()
+	for i := range records {
+		if x := &records[i]; x.Err == nil && x.Message.End {
+			_ = errors.As(s.Allow(r, headerEnd, stream.Name), &x.Err)
+		}
+	}
 	fates := s.acceptRecords(r.Context(), stream, own, records)
 	s.observeFates(r.Context(), stream.Name, s.Now().Sub(own.Accepted), fates)
 	return s.results(r, format, records, fates)

@@ -85,6 +85,11 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 		return stream, m, err
 	}
 	m.Principal, m.Stream = principal, stream.Name
+	if m.End {
+		if err := s.Allow(r, headerEnd, stream.Name); err != nil {
+			return stream, m, err
+		}
+	}
 	if err := admissible(stream, &m); err != nil {
 		return stream, m, err
 	}

@@ -52,7 +52,7 @@ func serveV1(ctx context.Context, h http.Handler, event json.RawMessage, decoded
 	in := incoming{
 		method: e.HTTPMethod, path: e.Path, decoded: decoded, query: queryV1(e), header: headerV1(e), host: e.RequestContext.DomainName,
 		from: e.RequestContext.Identity.SourceIP, body: e.Body, base64: e.IsBase64Encoded,
-		caller: caller{id: e.RequestContext.RequestID, principal: principalV1(e.RequestContext)},
+		caller: caller{id: e.RequestContext.RequestID, principal: principalV1(e.RequestContext), claims: claimsV1(e.RequestContext)},
 	}
 	w, err := in.serve(ctx, h)
 	if err != nil {
@@ -114,7 +114,7 @@ func serveV2(ctx context.Context, h http.Handler, event json.RawMessage) (any, e
 	in := incoming{
 		method: c.HTTP.Method, path: withoutStage(e.RawPath, c.Stage), decoded: !strings.Contains(c.DomainName, ".lambda-url."), query: e.RawQueryString,
 		header: header, host: c.DomainName, from: c.HTTP.SourceIP, body: e.Body, base64: e.IsBase64Encoded,
-		caller: caller{id: c.RequestID, principal: principalV2(c)},
+		caller: caller{id: c.RequestID, principal: principalV2(c), claims: claimsV2(c)},
 	}
 	w, err := in.serve(ctx, h)
 	if err != nil {

@@ -7,11 +7,17 @@ import (
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/roles"
 )
 
 // caller is the identity that the gateway established for a request, never one that the request
 // claims.
-type caller struct{ id, principal string }
+type caller struct {
+	id, principal string
+	claims        map[string]any // of a token; nil without one
+}
 
 type callerKey struct{}
 
@@ -38,11 +44,45 @@ func RequestID(r *http.Request) string {
 	return c.id
 }
 
-func principalV1(c events.APIGatewayProxyRequestContext) string {
-	claims, _ := c.Authorizer["claims"].(map[string]any)
-	if jwt, ok := c.Authorizer["jwt"].(map[string]any); ok { // an HTTP API in payload format 1.0
-		claims, _ = jwt["claims"].(map[string]any)
+// Allow returns the check of a configuration with roles, for api.Options.Allow, and nil for another
+// one. A token has the roles of its claim if the configuration names the claim and its issuer. Other
+// callers have an entry under their principal, or may only send.
+func Allow(c *config.Server) func(r *http.Request, route, stream string) error {
+	if !c.HasRoles() {
+		return nil
 	}
+	return func(r *http.Request, route, stream string) error {
+		of, _ := r.Context().Value(callerKey{}).(caller)
+		known := roles.Caller{Principal: of.principal, All: true, Grants: c.Auth.GrantsOf(of.principal)}
+		if o := c.Auth.OIDC; o != nil && o.Roles != "" && of.claims["iss"] == o.Issuer {
+			known = roles.ByClaims(o, of.principal, of.claims)
+		}
+		return roles.Allow(roles.With(r, known, func() {}), route, stream)
+	}
+}
+
+func claimsV1(c events.APIGatewayProxyRequestContext) map[string]any {
+	if jwt, ok := c.Authorizer["jwt"].(map[string]any); ok { // an HTTP API in payload format 1.0
+		claims, _ := jwt["claims"].(map[string]any)
+		return claims
+	}
+	claims, _ := c.Authorizer["claims"].(map[string]any)
+	return claims
+}
+
+func claimsV2(c events.APIGatewayV2HTTPRequestContext) map[string]any {
+	if c.Authorizer == nil || c.Authorizer.JWT == nil {
+		return nil
+	}
+	claims := make(map[string]any, len(c.Authorizer.JWT.Claims))
+	for name, value := range c.Authorizer.JWT.Claims {
+		claims[name] = value
+	}
+	return claims
+}
+
+func principalV1(c events.APIGatewayProxyRequestContext) string {
+	claims := claimsV1(c)
 	if c.Identity.CognitoIdentityID != "" {
 		return cognito(c.Identity.CognitoIdentityID)
 	}

@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/log"
+	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/follow"
 )
 
 // Prefix is the path under which [New] serves.
 const Prefix = "/v1/stream/"
+
+// pattern is the path of all routes.
+const pattern = Prefix + "{stream}/{group...}"
 
 // Engine lists the methods of the engine that the protocol needs; *dedup.Engine has them.
 type Engine interface {
@@ -42,9 +46,13 @@ type Options struct {
 	Load func(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
 	// Writable reports whether a stream's handler is one of [Wrap].
 	Writable func(stream string) bool
-	// Allow returns an error if the sender of a request may not use a stream. Defaults to allowing
-	// all.
-	Allow func(r *http.Request, stream string) error
+	// Allow returns a problem if the sender of a request may not use a route for a stream. It is
+	// called again with the header that ends a stream, or gives it an end, in place of the route.
+	// Defaults to allowing all.
+	Allow func(r *http.Request, route, stream string) error
+	// May is Allow without a problem. Who may not read a stream is not told where it ends. Defaults
+	// to allowing all.
+	May func(r *http.Request, route, stream string) bool
 	// Principal returns the authenticated sender of a request: producers of two principals are two,
 	// whatever their ids. Defaults to "".
 	Principal func(*http.Request) (string, error)
@@ -73,7 +81,10 @@ type server struct {
 // New returns the handler.
 func New(o Options) http.Handler {
 	if o.Allow == nil {
-		o.Allow = func(*http.Request, string) error { return nil }
+		o.Allow = func(*http.Request, string, string) error { return nil }
+	}
+	if o.May == nil {
+		o.May = func(*http.Request, string, string) bool { return true }
 	}
 	if o.Principal == nil {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
@@ -92,6 +103,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	err := s.serve(w, r)
 	if err == nil {
+		return
+	}
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
+		p.Write(w, "")
 		return
 	}
 	var no *refusal
@@ -145,8 +160,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 // key returns the group that the path names. A group may have slashes.
 func (s *server) key(r *http.Request) (record.GroupKey, error) {
 	stream, group, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
-	if s.Allow(r, stream) != nil {
-		return record.GroupKey{}, refuse(http.StatusForbidden, "This caller may not use the stream.")
+	if err := s.Allow(r, r.Method+" "+pattern, stream); err != nil {
+		return record.GroupKey{}, err
+	}
+	for _, header := range ending(r) {
+		if err := s.Allow(r, header, stream); err != nil {
+			return record.GroupKey{}, err
+		}
 	}
 	known, ok := s.Engine.Stream(stream)
 	m := record.Message{Stream: stream, ID: "x", Group: group}
@@ -154,6 +174,22 @@ func (s *server) key(r *http.Request) (record.GroupKey, error) {
 		return record.GroupKey{}, refuse(http.StatusNotFound, "There is no such stream with a log.")
 	}
 	return record.GroupKey{Stream: stream, Group: group}, nil
+}
+
+// ending returns the headers by which a request ends a stream, or says when it will.
+func ending(r *http.Request) (headers []string) {
+	if r.Method != http.MethodPut && r.Method != http.MethodPost {
+		return nil
+	}
+	if closed(r.Header) {
+		headers = append(headers, "Stream-Closed")
+	}
+	for _, name := range []string{"Stream-TTL", "Stream-Expires-At"} {
+		if len(r.Header.Values(name)) > 0 {
+			headers = append(headers, name)
+		}
+	}
+	return headers
 }
 
 // load returns the record and the state of a stream. The record is nil if there is no such stream.
@@ -214,10 +250,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey
 	}
 	h := w.Header()
 	h.Set("Content-Type", st.Type)
-	h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: tail(g.Log)}.String())
-	if g.Log.Ended {
-		h.Set("Stream-Closed", "true")
-	}
+	s.place(h, r, g, o, tail(g.Log), !again)
 	status := http.StatusOK
 	if !again {
 		h.Set("Location", location(r))
@@ -256,6 +289,18 @@ func (o *operation) lifetime(h http.Header) error {
 	return nil
 }
 
+// place sets the headers about the end of a stream after a write. Who may not read the stream gets
+// only what its own write has done.
+func (s *server) place(h http.Header, r *http.Request, g *record.Group, o *operation, last uint64, wrote bool) {
+	reads := s.May(r, http.MethodGet+" "+pattern, g.Key.Stream)
+	if reads || wrote {
+		h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: last}.String())
+	}
+	if g.Log.Ended && (reads || o.closes) {
+		h.Set("Stream-Closed", "true")
+	}
+}
+
 func (s *server) post(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
 	o := &operation{typ: r.Header.Get("Content-Type"), seq: r.Header.Get("Stream-Seq"), closes: closed(r.Header)}
 	if err := o.numbers(r.Header); err != nil {
@@ -289,12 +334,9 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, key record.GroupKe
 	}
 	h := w.Header()
 	if no == nil {
-		h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: o.last}.String())
+		s.place(h, r, g, o, o.last, true)
 	} else {
-		h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: tail(g.Log)}.String())
-	}
-	if g.Log.Ended {
-		h.Set("Stream-Closed", "true")
+		s.place(h, r, g, o, tail(g.Log), false)
 	}
 	if no != nil {
 		return no

@@ -301,5 +301,5 @@ func (s *server) ended(ctx context.Context, key record.GroupKey, o *operation) e
 	case o.closes && len(o.body) == 0:
 		return refuse(http.StatusNoContent, "")
 	}
-	return refuse(http.StatusConflict, "The stream is closed.")
+	return refuse(http.StatusConflict, "The stream is closed.", "Stream-Closed", "true")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/roles"
 )
 
 // A front stands between the listener and the handlers: encryption, and the check of callers.
@@ -199,5 +200,5 @@ func shared(next http.Handler, origins []string) http.Handler {
 
 // streamsOf returns the streams that the caller of a request may know of.
 func (s *System) streamsOf(r *http.Request) []string {
-	return access.Allowed(r, s.engine.StreamNames())
+	return roles.Allowed(r, s.engine.StreamNames())
 }

@@ -30,7 +30,7 @@ streams: {orders: {log: {}}, chat: {log: {}}}
 server:
   tls: {cert: DIR/tls.crt, key: DIR/tls.key}
   hosts: [old.example.com]
-  auth: {keys: "file:DIR/keys", oidc: {issuer: "ISSUER", audience: once}}
+  auth: {keys: "file:DIR/keys", oidc: {issuer: "ISSUER", audience: once, roles: once_roles}, roles: {ann: [send, read], bob: [read], cat: [read]}}
   rate: {perSecond: 1, burst: 100000}
   cors: {origins: ["https://old.example.com"]}
   console: read
@@ -120,7 +120,7 @@ func tokens(t *testing.T) (url string, token func(audience string) string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: server.URL, Subject: "tom", Audience: jwt.Audience{audience}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Serialize()
+		text, err := jwt.Signed(signer).Claims(jwt.Claims{Issuer: server.URL, Subject: "tom", Audience: jwt.Audience{audience}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}).Claims(map[string]any{"once_roles": "openid read"}).Serialize()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,6 +248,10 @@ func TestAReloadChangesEachSettingOfTheServerForTheNextRequest(t *testing.T) {
 		{"the place of keys", "file:" + s.dir + "/keys", "env:ONCE_TEST_KEYS", nil, "server.auth.keys", []probe{
 			status("the old key", messages, "200", "401", asAnn), status("the new key", messages, "401", "200", asNext),
 		}},
+		{"the roles of a key", "ann: [send, read]", "ann: [send]", nil, "server.auth.roles.ann", []probe{
+			status("a key that loses a role", messages, "200", "403", asAnn), status("another key", messages, "200", "200", "X-Api-Key: "+catKey),
+		}},
+		{"the roles of tokens", "roles: once_roles", "roles: other_roles", nil, "server.auth.oidc.roles", []probe{withToken("once", "200", "403")}},
 		{"the issuer", "audience: once", "audience: next", nil, "server.auth.oidc.audience", []probe{
 			withToken("once", "200", "401"), withToken("next", "401", "200"),
 		}},

@@ -19,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/front/console"
 	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/front/roles"
 	"github.com/effectively-once/once/internal/front/sqsapi"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
@@ -40,7 +41,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
 	calls := api.New(api.Options{
 		Engine: engine, Queue: liveQueue{s}, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: liveSessions{s}, Groups: follow.NewGroups(s.store, &s.appends),
-		Streams: s.streamsOf, Principal: access.Principal, Allow: access.Allow,
+		Streams: s.streamsOf, Principal: roles.Principal, Allow: roles.Allow,
 		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	contract := s.telemetry.HTTP(calls)
@@ -49,7 +50,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 		return nil, err
 	}
 	byProtocol := streams.New(streams.Options{
-		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log, Principal: access.Principal, Allow: access.Allow,
+		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log, Principal: roles.Principal, Allow: roles.Allow, May: roles.May,
 		Writable: func(name string) bool { x, ok := s.engine.Stream(name); return ok && pipeline.Forwards(x) },
 	})
 	sending, err := sqsapi.New(sqsapi.Config{

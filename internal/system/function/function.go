@@ -53,6 +53,7 @@ type System struct {
 	bucket    bool // there is one, for blobs, claims and bodies
 	bodies    bodies
 	queues    environment.Queues
+	allow     func(r *http.Request, route, stream string) error // nil: the API decides who may do what
 	sqs       *sqs.Client
 	pauser    func(queue string) pauser // nil if the functions do not know the queue
 	log       *slog.Logger
@@ -102,7 +103,7 @@ func open(function Function, settings environment.Settings, clients Clients, wat
 		return nil, err
 	}
 	return &System{
-		schedules: schedules, function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", bodies: clients.bodies(settings), queues: settings.Queues, sqs: clients.SQS,
+		schedules: schedules, function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", bodies: clients.bodies(settings), queues: settings.Queues, allow: apigw.Allow(settings.Config.Server), sqs: clients.SQS,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 		// Several instances serve them, so each renewal of a lease is a write.
 		sessions: p.Sessions(store, p.Queues, session.Config{}),
@@ -169,7 +170,7 @@ func (s *System) ingest() Handler {
 
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
-		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Observe: s.watch.Observe, Log: s.log,
+		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, Allow: s.allow, RequestID: apigw.RequestID, Observe: s.watch.Observe, Log: s.log,
 		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.sessions, LogWait: logWait,
 	}))
 }
