@@ -19,8 +19,8 @@ import (
 //
 // If it returns nil, the message is processed. If it returns an error made by [Reject], the message
 // is refused for good. After any other error, and after a panic, the message is retried, and
-// nothing of the attempt becomes visible. The context ends before the attempt loses its right to
-// continue; the handler should then return.
+// nothing of the attempt becomes visible. The context ends after [StreamConfig.Timeout], and on AWS
+// before the function's time is over; the handler should then return.
 type Handler[S any] func(ctx context.Context, a *Attempt[S], m Message) error
 
 // Stateless is the state of a handler without state. If its stream declares its destinations, such

@@ -60,10 +60,10 @@ type Message struct {
 	Timer string
 
 	// Accepted is when the HTTP API or the queue accepted the message. For a delayed message and the
-	// message of a timer, it is when the message was due. Try is how often the queue has delivered
-	// it, 1 for the first time; it may be higher than the number of runs, because a message behind a
-	// failing one of its group is delivered with it and does not run. Both are set for handlers, and
-	// ignored in a message that is sent.
+	// message of a timer, it is when the message was due. Try counts the
+	// attempts, this one included. It may be too high after a restart and on AWS, because a queue
+	// counts deliveries, and does not know which of them ran. Both are set for handlers, and ignored in
+	// a message that is sent.
 	Accepted time.Time
 	Try      int
 }

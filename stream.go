@@ -3,6 +3,7 @@ package once
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
@@ -65,6 +66,13 @@ type StreamConfig struct {
 	// the ingress queues get their limit of deliveries from the configuration file: a policy with
 	// more tries than those of the file needs the prop MaxReceives of the construct too.
 	Retry RetryPolicy
+	// Timeout is how long one attempt may take: then its context ends, and if the handler fails, the
+	// message is retried. From 100 ms to 15 minutes; defaults to 10 s. On AWS it has to be the one in
+	// the configuration file, where the deployment checks that it fits into the functions.
+	Timeout time.Duration
+	// Concurrency is how many attempts of the stream run in one process at a time, up to 10000.
+	// Messages beyond it wait. Defaults to 64.
+	Concurrency int
 	// Gap is the policy for missing numbers, and GapAfter the time after which it acts. Defaults to
 	// GapWait, which needs no time.
 	Gap      GapPolicy
@@ -111,6 +119,8 @@ func (c StreamConfig) stream(name string) system.Stream {
 			GroupRetention: c.GroupRetention,
 			StateRetention: c.StateRetention,
 			Retry:          record.RetryPolicy{First: c.Retry.First, Max: c.Retry.Max, For: c.Retry.For},
+			Timeout:        c.Timeout,
+			Concurrency:    c.Concurrency,
 			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
 			LogRetention:   c.LogRetention,
@@ -144,6 +154,10 @@ func (c StreamConfig) validate() error {
 		return invalid("Retry.First and Retry.Max", "must be at most "+record.MaxPause.String()+", because SQS hides a message for at most 12h")
 	case c.Retry.For > record.MaxRetry:
 		return invalid("Retry.For", "must be at most "+record.MaxRetry.String()+", because a queue keeps a message for 14 days")
+	case c.Timeout != 0 && (c.Timeout < record.MinTimeout || c.Timeout > record.MaxTimeout):
+		return invalid("Timeout", "must be between "+record.MinTimeout.String()+" and "+record.MaxTimeout.String())
+	case c.Concurrency < 0 || c.Concurrency > record.MaxConcurrency:
+		return invalid("Concurrency", "must be between 1 and "+strconv.Itoa(record.MaxConcurrency))
 	case c.HeldCount < 0 || c.HeldBytes < 0:
 		return invalid("HeldCount and HeldBytes", "must not be negative")
 	}

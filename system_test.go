@@ -254,12 +254,14 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 	wantPanic(t, "declared twice", func() { sys.Declare("hits", once.StreamConfig{}) })
 	wantPanic(t, "stream must be", func() { once.Handle(sys.System, "no/name", count) })
 	for field, c := range map[string]once.StreamConfig{
-		"Admission": {Admission: "magic"},
-		"Order":     {Order: "random"},
-		"Gap":       {Gap: "jump"},
-		"GapAfter":  {Gap: once.GapSkip},
-		"Retention": {Retention: -1},
-		"HeldCount": {HeldCount: -1},
+		"Admission":   {Admission: "magic"},
+		"Order":       {Order: "random"},
+		"Gap":         {Gap: "jump"},
+		"GapAfter":    {Gap: once.GapSkip},
+		"Retention":   {Retention: -1},
+		"HeldCount":   {HeldCount: -1},
+		"Timeout":     {Timeout: 15*time.Minute + 1},
+		"Concurrency": {Concurrency: 10_001},
 	} {
 		wantPanic(t, field, func() { sys.Declare("bad", c) })
 	}
@@ -279,6 +281,11 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{Max: 12 * time.Hour}}) })
 	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 12 * time.Hour}}) })
 	wantPanic(t, "at most 312h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{For: 14 * 24 * time.Hour}}) })
+	for _, c := range []once.StreamConfig{{Timeout: -1}, {Timeout: 99 * time.Millisecond}} {
+		wantPanic(t, "Timeout must be between 100ms and 15m0s", func() { sys.Declare("bad", c) })
+	}
+	wantPanic(t, "Concurrency must be between 1 and 10000", func() { sys.Declare("bad", once.StreamConfig{Concurrency: -1}) })
+	sys.Declare("bounded", once.StreamConfig{Timeout: 15 * time.Minute, Concurrency: 10_000})
 	sys.Declare("even", once.StreamConfig{Retry: once.RetryPolicy{First: 1, Max: 1}})
 }
 

@@ -4,6 +4,7 @@ package oncetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
@@ -136,6 +138,9 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 		s.Events = s.Destinations
 		if s.Handler == nil {
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
+		} else {
+			s.Timeout, s.Concurrency = cmp.Or(s.Timeout, record.DefaultTimeout), cmp.Or(s.Concurrency, record.DefaultConcurrency)
+			s.Handler = handler.NewBounds(&s.Stream, nil, b.clock).Handler(s.Handler)
 		}
 		cfg.Streams = append(cfg.Streams, s.Stream)
 	}

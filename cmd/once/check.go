@@ -170,7 +170,11 @@ func (a *app) handlers(c configured) error {
 	rows := [][]string{{"", ""}, {"HANDLER", "KIND", "TARGET", "TIMEOUT", "BATCH", "CONCURRENCY"}}
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name].WithDefaults()
-		rows = append(rows, []string{name, string(h.Kind()), visibleHandler(h), h.Timeout.String(), strconv.Itoa(h.Batch), strconv.Itoa(h.Concurrency)})
+		batch := strconv.Itoa(h.Batch)
+		if h.Kind() == config.HandlerCode {
+			batch = "1"
+		}
+		rows = append(rows, []string{name, string(h.Kind()), dash(visibleHandler(h)), h.Timeout.String(), batch, strconv.Itoa(h.Concurrency)})
 	}
 	return table(a.out, rows)
 }

@@ -163,7 +163,7 @@ func (o *trying) handler(c *config.Config, stream string) (config.Handler, error
 		return h, errors.New("--secret signs requests to a URL, and the handler is a program")
 	case o.url != "" || o.exec != "":
 		h = config.Handler{URL: o.url, Exec: o.exec, Timeout: h.Timeout, Secret: config.Secret(o.secret)}
-	case h == config.Handler{}:
+	case h.Kind() == config.HandlerCode:
 		return h, fmt.Errorf("stream %s has no handler in the configuration: name one with --url or --exec", stream)
 	case h.Kind() == config.HandlerLambda:
 		return h, errors.New("the handler is a function of Lambda, which this command does not call: serve it on this machine, and name it with --url or --exec")

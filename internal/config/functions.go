@@ -59,7 +59,7 @@ func (c *Config) SetFunctions(functions map[string]string) error {
 			errs = append(errs, fmt.Errorf("%s: there is no stream %q%s", join("handlers", name), name, known(c.StreamNames())))
 		case s.Pool != nil:
 			errs = append(errs, fmt.Errorf("%s: the stream has a pool, whose entries are for sessions: a stream has a handler or a pool", join("handlers", name)))
-		case handled && h.Kind() != HandlerLambda:
+		case handled && h.Kind() != HandlerLambda && h.Kind() != HandlerCode:
 			errs = append(errs, fmt.Errorf("%s: the configuration has %s, and the deployment sets a function: a stream has one handler", join("handlers", name), h.Kind()))
 		default:
 			if c.Handlers == nil {

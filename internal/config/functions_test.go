@@ -54,12 +54,12 @@ func TestTheInitializationAllocatesLittle(t *testing.T) {
 }
 
 func TestAFunctionOfADeploymentIsTheHandlerOfItsStream(t *testing.T) {
-	c := parsed(t, "streams: {orders: {}, refunds: {}, mail: {}}\nhandlers:\n  refunds: {lambda: old, timeout: 5s}\n  mail: {url: \"https://mail.example\", secret: \"env:S\"}\n")
+	c := parsed(t, "streams: {orders: {}, refunds: {}, mail: {}}\nhandlers:\n  orders: {concurrency: 2}\n  refunds: {lambda: old, timeout: 5s}\n  mail: {url: \"https://mail.example\", secret: \"env:S\"}\n")
 	if err := c.SetFunctions(map[string]string{"orders": "arn:1", "refunds": "arn:2"}); err != nil {
 		t.Fatal("both functions must be accepted:", err)
 	}
-	if got := c.Handlers["orders"]; got != (config.Handler{Lambda: "arn:1"}) {
-		t.Errorf("orders has %+v, want the function with the default settings", got)
+	if got := c.Handlers["orders"]; got != (config.Handler{Lambda: "arn:1", Concurrency: 2}) {
+		t.Errorf("orders has %+v, want the function with the settings of the configuration", got)
 	}
 	if got := c.Handlers["refunds"]; got != (config.Handler{Lambda: "arn:2", Timeout: config.Duration(5 * time.Second)}) {
 		t.Errorf("refunds has %+v, want the function with the settings of the configuration", got)
@@ -83,7 +83,7 @@ func TestAFunctionForAStreamThatCanNotHaveItIsRefused(t *testing.T) {
 }
 
 func TestTheTimeoutOfAHandlerHasToFitIntoThatOfItsFunction(t *testing.T) {
-	const text = "streams: {orders: {}, now: {direct: true, order: none}}\nhandlers:\n  orders: {lambda: f, timeout: TIMEOUT}\n  now: {lambda: f}\n"
+	const text = "streams: {orders: {}, now: {direct: true, order: none}}\nhandlers:\n  orders: {timeout: TIMEOUT}\n  now: {lambda: f}\n"
 	for _, x := range []struct {
 		timeout         string
 		process, ingest time.Duration
@@ -110,22 +110,6 @@ func TestATimeoutThatNeedsALongerOneOfTheFunctionsIsAWarning(t *testing.T) {
 		got := strings.Join(parsed(t, strings.Replace(text, "TIMEOUT", timeout, 1)).Warnings(), "\n")
 		if want == "" && strings.Contains(got, "timeout") || !strings.Contains(got, want) {
 			t.Errorf("%s: got the warnings %q, want %q", timeout, got, want)
-		}
-	}
-}
-
-func TestATimeoutThatIsLongerThanACallMayTakeOnOneMachineIsAWarning(t *testing.T) {
-	const text = "streams: {orders: {}, jobs: {}, f: {}}\nhandlers:\n  orders: {url: \"https://orders.example\", secret: \"env:S\", timeout: TIMEOUT}\n" +
-		"  jobs: {exec: python3 jobs.py, timeout: TIMEOUT}\n  f: {lambda: f, timeout: 1m}\n"
-	for timeout, warned := range map[string]bool{"28s": false, "29s": true, "2m": true} {
-		got := strings.Join(parsed(t, strings.ReplaceAll(text, "TIMEOUT", timeout)).Warnings(), "\n")
-		for _, name := range []string{"orders", "jobs"} {
-			if want := "handlers." + name + ".timeout: on one machine a call ends after 28s, not after " + timeout; strings.Contains(got, want) != warned {
-				t.Errorf("%s: got\n%s\nwant %q: %t", timeout, got, want, warned)
-			}
-		}
-		if strings.Contains(got, "handlers.f.timeout: on one machine") {
-			t.Errorf("got\n%s\nwant no such warning for a function of Lambda", got)
 		}
 	}
 }

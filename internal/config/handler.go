@@ -8,12 +8,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Handler is a program that handles the messages of a stream, in any language; exactly one of the
-// fields for its kind is set.
+// Handler is a program that handles the messages of a stream, in any language: one of the fields for
+// its kind is set. Without one it has the settings of a handler in Go.
 type Handler struct {
 	// URL is an absolute http or https URL.
 	URL string `json:"url,omitempty" jsonschema:"pattern=^https?://,description=URL that gets one POST for each group's messages; it answers with the new state and what is to be sent."`
@@ -23,25 +24,20 @@ type Handler struct {
 	Lambda string `json:"lambda,omitempty" jsonschema:"minLength=1,description=Name or ARN of a Lambda function. Only on AWS."`
 	// Exec is a command with its arguments. Only in "once dev".
 	Exec string `json:"exec,omitempty" jsonschema:"minLength=1,description=Command that once dev starts: it reads a request a line and writes an answer a line. Only in once dev."`
-	// Timeout of one call. 0 means [DefaultHandlerTimeout].
-	Timeout Duration `json:"timeout,omitempty" jsonschema:"description=How long one call may take; from 100ms to 15m. Default: 10s."`
-	// Batch is how many messages of a group one call has at most. 0 means [DefaultHandlerBatch].
+	// Timeout of one attempt. 0 means [record.DefaultTimeout].
+	Timeout Duration `json:"timeout,omitempty" jsonschema:"description=How long one attempt may take; from 100ms to 15m. Default: 10s."`
+	// Batch is how many messages of a group one call has at most. 0 means [DefaultHandlerBatch]. A
+	// handler in Go gets one message.
 	Batch int `json:"batch,omitempty" jsonschema:"minimum=1,maximum=1000,default=100,description=How many messages of one group a call has at most."`
-	// Concurrency is how many calls one process makes at a time. 0 means
-	// [DefaultHandlerConcurrency]. A program of Exec is called once at a time.
-	Concurrency int `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=10000,default=64,description=How many calls one process makes at a time. exec is called once at a time."`
+	// Concurrency is how many attempts run in one process at a time. 0 means
+	// [record.DefaultConcurrency]. A program of Exec is called once at a time.
+	Concurrency int `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=10000,default=64,description=How many attempts run in one process at a time. exec is called once at a time."`
 }
 
-// The defaults and limits of a handler.
+// DefaultHandlerBatch is how many messages one call has at most if the configuration does not say it.
 const (
-	DefaultHandlerTimeout     = 10 * time.Second
-	DefaultHandlerBatch       = 100
-	DefaultHandlerConcurrency = 64
-
-	minHandlerTimeout     = 100 * time.Millisecond
-	maxHandlerTimeout     = 15 * time.Minute // of a Lambda function
-	maxHandlerBatch       = 1000
-	maxHandlerConcurrency = 10_000
+	DefaultHandlerBatch = 100
+	maxHandlerBatch     = 1000
 )
 
 // HandlerKind is the kind of a handler.
@@ -52,6 +48,7 @@ const (
 	HandlerURL    HandlerKind = "url"
 	HandlerLambda HandlerKind = "lambda"
 	HandlerExec   HandlerKind = "exec"
+	HandlerCode   HandlerKind = "code" // in Go, registered by the program
 )
 
 // Kind returns the kind of the handler.
@@ -61,8 +58,10 @@ func (h Handler) Kind() HandlerKind {
 		return HandlerLambda
 	case h.Exec != "":
 		return HandlerExec
-	default:
+	case h.URL != "":
 		return HandlerURL
+	default:
+		return HandlerCode
 	}
 }
 
@@ -71,9 +70,9 @@ func (h Handler) Target() string { return cmp.Or(h.Lambda, h.Exec, h.URL) }
 
 // WithDefaults returns the handler with its timeout, batch and concurrency.
 func (h Handler) WithDefaults() Handler {
-	h.Timeout = cmp.Or(h.Timeout, Duration(DefaultHandlerTimeout))
+	h.Timeout = cmp.Or(h.Timeout, Duration(record.DefaultTimeout))
 	h.Batch = cmp.Or(h.Batch, DefaultHandlerBatch)
-	h.Concurrency = cmp.Or(h.Concurrency, DefaultHandlerConcurrency)
+	h.Concurrency = cmp.Or(h.Concurrency, record.DefaultConcurrency)
 	return h
 }
 
@@ -100,6 +99,8 @@ func (h Handler) Where() string {
 		return "works on AWS only; url works everywhere"
 	case HandlerExec:
 		return "works in once dev only; url works everywhere"
+	case HandlerCode:
+		return "is for a program that registers the handler in Go; set url, lambda or exec for one in another language"
 	default:
 		return "works everywhere"
 	}
@@ -117,11 +118,14 @@ func (p *reader) handler(n node) Handler {
 	h := Handler{
 		URL: text("url"), Lambda: text("lambda"), Exec: text("exec"), Secret: Secret(text("secret")),
 		Timeout: p.duration(f, "timeout"),
-		Batch:   p.numberTo(f, "batch", maxHandlerBatch), Concurrency: p.numberTo(f, "concurrency", maxHandlerConcurrency),
+		Batch:   p.numberTo(f, "batch", maxHandlerBatch), Concurrency: p.numberTo(f, "concurrency", record.MaxConcurrency),
 	}
 	given := slices.DeleteFunc(kinds, func(k string) bool { _, ok := f[k]; return !ok })
-	if f != nil && len(given) != 1 {
-		p.add(n.line, n.path, "must have exactly one of url, lambda, exec; it has %s", orNone(given))
+	if f != nil && (len(given) > 1 || len(f) == 0) {
+		p.add(n.line, n.path, "must have one of url, lambda, exec, or the timeout or concurrency of a handler in Go; it has %s", orNone(given))
+	}
+	if _, batched := f["batch"]; batched && len(given) == 0 {
+		p.add(n.line, n.path, "has a batch, and none of url, lambda, exec: a handler in Go gets one message at a time")
 	}
 	p.handlerRules(f, h)
 	return h
@@ -165,8 +169,8 @@ func (p *reader) handlerRules(f map[string]node, h Handler) {
 			p.add(n.line, n.path, "must be a command with its arguments, on one line")
 		}
 	}
-	if n, ok := f["timeout"]; ok && h.Timeout.Std() >= minDuration && (h.Timeout.Std() < minHandlerTimeout || h.Timeout.Std() > maxHandlerTimeout) {
-		p.add(n.line, n.path, "must be between %v and %v", Duration(minHandlerTimeout), Duration(maxHandlerTimeout))
+	if n, ok := f["timeout"]; ok && h.Timeout.Std() >= minDuration && (h.Timeout.Std() < record.MinTimeout || h.Timeout.Std() > record.MaxTimeout) {
+		p.add(n.line, n.path, "must be between %v and %v", Duration(record.MinTimeout), Duration(record.MaxTimeout))
 	}
 }
 
@@ -184,10 +188,6 @@ func (p *reader) handlersTogether(c *Config) {
 	}
 }
 
-// LocalCallTime is how long a call of a handler may take on one machine at most: the time of a
-// batch of the queue, without what is left to commit the results.
-const LocalCallTime = 28 * time.Second
-
 // handlerWarnings returns the warnings about handlers.
 func (c *Config) handlerWarnings() []string {
 	var out []string
@@ -203,9 +203,6 @@ func (c *Config) handlerWarnings() []string {
 		}
 		if h.Lambda != "" && h.Timeout.Std() > functionTimeout-handlerMargin {
 			out = append(out, fmt.Sprintf("%s.timeout: on AWS the timeout of the functions, which is %v by default, must be at least %v", path, Duration(functionTimeout), h.Timeout+Duration(handlerMargin)))
-		}
-		if h.Lambda == "" && h.Timeout.Std() > LocalCallTime {
-			out = append(out, fmt.Sprintf("%s.timeout: on one machine a call ends after %v, not after %v", path, Duration(LocalCallTime), h.Timeout))
 		}
 		if h.Exec != "" && h.Concurrency > 1 {
 			out = append(out, path+".concurrency: exec is called once at a time")

@@ -74,6 +74,15 @@ func generate(t *testing.T) *jsonschema.Schema {
 	for _, kind := range []string{"url", "lambda", "exec"} {
 		h.OneOf = append(h.OneOf, &jsonschema.Schema{Required: []string{kind}})
 	}
+	require := func(names ...string) (all []*jsonschema.Schema) {
+		for _, name := range names {
+			all = append(all, &jsonschema.Schema{Required: []string{name}})
+		}
+		return all
+	}
+	h.OneOf = append(h.OneOf, &jsonschema.Schema{ // in Go
+		AnyOf: require("timeout", "concurrency"), Not: &jsonschema.Schema{AnyOf: require("url", "lambda", "exec", "batch")},
+	})
 	h.DependentRequired = map[string][]string{"secret": {"url"}}
 	d.DependentRequired = map[string][]string{"secret": {"webhook"}, "once": {"stream"}, "group": {"once"}, "auth": {"once"}, "header": {"auth"}, "relay": {"once"}}
 	auth, _ := d.Properties.Get("auth")

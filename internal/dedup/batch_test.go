@@ -442,7 +442,7 @@ func TestAMessageIsAskedWhenItsParentIsCommitted(t *testing.T) {
 func TestDirectMessagesAndRequestsAreAskedToo(t *testing.T) {
 	l := newBatchLab(t)
 	w := l.worker(byKey)
-	outcome, _ := w.Direct(t.Context(), keyed("a: reply")[0])
+	outcome, _ := w.Direct(t.Context(), time.Time{}, keyed("a: reply")[0])
 	same(t, "direct", fates([]record.Outcome{outcome}), []string{"processed with a"})
 	same(t, "direct batch", fates(w.DirectAll(t.Context(), time.Time{}, keyed("b", "c: reject"))), []string{"processed", "rejected rejected"})
 	request := requesting(record.Message{Stream: "s", Group: "g", ID: "r", Body: []byte("reply")})

@@ -21,7 +21,7 @@ func TestADirectMessageIsLeftToTheAttemptThatLeasedItAndAQueuedOneIsNot(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o, _ := w.Direct(t.Context(), m); o.Kind != record.Retry {
+	if o, _ := w.Direct(t.Context(), time.Time{}, m); o.Kind != record.Retry {
 		t.Errorf("direct: %+v", o)
 	}
 	same(t, "calls", w.calls(), []string{"load g +1 tokens"})
@@ -32,7 +32,7 @@ func TestADirectMessageRunsUnderItsIssuedToken(t *testing.T) {
 	w := newLab(t).worker(byToken)
 	m := keyed("a")[0]
 	w.issue(m)
-	if o, _ := w.Direct(t.Context(), m); o.Kind != record.Processed {
+	if o, _ := w.Direct(t.Context(), time.Time{}, m); o.Kind != record.Processed {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -56,7 +56,7 @@ func TestADirectMessageIsPublishedByItsWorkerIfItsProcessLooksForUnfinishedGroup
 			if c.fails != "" {
 				w.at = always(c.fails, failsBefore)
 			}
-			o, published := w.Direct(t.Context(), keyed("a: send")[0])
+			o, published := w.Direct(t.Context(), time.Time{}, keyed("a: send")[0])
 			if o.Kind != record.Processed || published != c.published {
 				t.Errorf("got %+v, published %v", o, published)
 			}

@@ -17,6 +17,12 @@ func (e *Engine) Process(ctx context.Context, messages []record.Message) []recor
 	return e.process(ctx, messages, way{})
 }
 
+// ProcessUntil is Process, but no handler starts after the time until, if that is not zero; one that
+// runs then may end. The messages that did not run have to be retried.
+func (e *Engine) ProcessUntil(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
+	return e.process(ctx, messages, way{until: until})
+}
+
 // Call processes one message for a caller that waits for the answer; no queue would redeliver it.
 // If the process crashes after the commit, its effects must still be published, so Call sends a
 // trigger before the commit, delayed by Config.LateDelay, and another one after it.
@@ -27,17 +33,17 @@ func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
 // Direct processes one message for a caller that puts it on the queue if the outcome is
 // [record.Retry]. Until then no queue would redeliver it. Like Call, Direct therefore sends a
 // trigger before the commit, delayed by Config.LateDelay, unless Config.Recalls is set. published
-// reports whether nothing of the message's effects is left to be sent.
-func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool) {
+// reports whether nothing of the message's effects is left to be sent. No handler starts after the
+// time until, see [Engine.ProcessUntil].
+func (e *Engine) Direct(ctx context.Context, until time.Time, m record.Message) (outcome record.Outcome, published bool) {
 	var pending atomic.Bool
-	w := way{early: !e.cfg.Recalls, direct: true, pending: &pending}
+	w := way{early: !e.cfg.Recalls, direct: true, pending: &pending, until: until}
 	outcome = e.process(ctx, []record.Message{m}, w)[0]
 	return outcome, !pending.Load()
 }
 
 // DirectAll is Direct for many messages, each with its own outcome. It puts nothing on the queue
 // either: the caller does that with the messages whose outcome is [record.Retry], in their order.
-// No handler starts after the time until; one that runs then may end.
 func (e *Engine) DirectAll(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
 	return e.process(ctx, messages, way{early: !e.cfg.Recalls, direct: true, pending: new(atomic.Bool), until: until})
 }

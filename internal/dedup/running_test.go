@@ -39,7 +39,7 @@ func TestNoOtherAttemptOfAGroupBeginsWhileOneRuns(t *testing.T) {
 				}
 				first := make(chan record.Outcome, 1)
 				go func() {
-					o, _ := w.Direct(t.Context(), batch[0])
+					o, _ := w.Direct(t.Context(), time.Time{}, batch[0])
 					first <- o
 				}()
 				synctest.Wait()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,21 +51,21 @@ type Options struct {
 type Handler struct {
 	caller  Caller
 	options Options
-	slots   chan struct{} // one for each call that is made
+	bounds  *Bounds
 	breaker *breaker
 }
 
 // New returns the handler behind a caller.
 func New(caller Caller, o Options) *Handler {
-	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	o.Concurrency = cmp.Or(o.Concurrency, 64)
+	o.Timeout = cmp.Or(o.Timeout, record.DefaultTimeout)
+	o.Concurrency = cmp.Or(o.Concurrency, record.DefaultConcurrency)
 	o.MaxPause = cmp.Or(o.MaxPause, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	log := o.Log.With("stream", o.Stream)
-	return &Handler{caller: caller, options: o, slots: make(chan struct{}, o.Concurrency), breaker: &breaker{now: o.Now, log: log, longest: o.MaxPause}}
+	return &Handler{caller: caller, options: o, bounds: NewBounds(&record.Stream{Concurrency: o.Concurrency}, nil, o.Now), breaker: &breaker{now: o.Now, log: log, longest: o.MaxPause}}
 }
 
 // Close closes the caller, and ends its program if it has one. No call may be made any more.
@@ -107,10 +106,10 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 	if err := h.breaker.rejects(); err != nil { // before the wait: calls that hang may hold all slots
 		return nil, err
 	}
-	if err := h.slot(ctx); err != nil {
+	if err := h.bounds.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-h.slots }()
+	defer h.bounds.leave()
 	probe, err := h.breaker.admit()
 	if err != nil {
 		return nil, err
@@ -135,32 +134,6 @@ func (h *Handler) call(ctx context.Context, attempt string, request []byte, ids 
 		err = fmt.Errorf("answer of the handler: %w", err)
 	}
 	return answer, err
-}
-
-// slotTime is how long a message waits for one of the calls of its handler. It is short, because
-// the messages of other streams may wait behind it.
-const slotTime = time.Second
-
-// slot waits until one more call may be made. The caller must free the slot. The error says that
-// the handler was not called: it is no failed try.
-func (h *Handler) slot(ctx context.Context) error {
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	timer := time.NewTimer(slotTime)
-	defer timer.Stop()
-	select {
-	case h.slots <- struct{}{}:
-		return nil
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return &record.LaterError{
-		At:  h.options.Now().Add(time.Duration(1 + rand.Int64N(int64(slotTime)))), //nolint:gosec // not a secret
-		Err: fmt.Errorf("%w: all %d calls of the handler are in use", record.ErrUntried, h.options.Concurrency),
-	}
 }
 
 // hangs is the time after which a call counts as one without an answer, even if the caller's

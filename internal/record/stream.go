@@ -30,6 +30,11 @@ type Stream struct {
 	// BatchSize is the largest number of messages for one call of Batch. Defaults to
 	// [DefaultBatchSize].
 	BatchSize int
+	// Timeout is how long one attempt of the handler may take, and Concurrency how many run in one
+	// process at a time; 0 for a stream that forwards. The engine does not use them: the handler
+	// bounds itself, and what calls the engine waits for as long.
+	Timeout     time.Duration
+	Concurrency int
 	// Stateless promises that Handler neither reads nor writes the group's state.
 	Stateless bool
 	// Unordered allows messages of one group to pass one another. If Stateless is set too, they
@@ -114,6 +119,15 @@ const MaxKept = 16 << 10
 func (s Stream) Keeps(key GroupKey, p *Pending) bool {
 	return s.KeepDone && p.Marks && !ofRequest(p.Attempt) && p.Reply.Size() <= MaxKept && p.Token == NewTokenKey(p.Principal, key.Stream, key.Group)
 }
+
+// The defaults and limits of Timeout and Concurrency.
+const (
+	DefaultTimeout     = 10 * time.Second
+	MinTimeout         = 100 * time.Millisecond
+	MaxTimeout         = 15 * time.Minute // of a Lambda function
+	DefaultConcurrency = 64
+	MaxConcurrency     = 10_000
+)
 
 // DefaultPoolRetention is DefaultLogRetention for a stream with a pool. It is longer, because an
 // entry that expires before a session has read it is lost.

@@ -135,7 +135,7 @@ func noQueue(*queue.Delivery) (record.Message, error) { return record.Message{},
 // overdue is a processor that did not end in time.
 type overdue struct{}
 
-func (overdue) Direct(context.Context, record.Stream, record.Message) process.Result {
+func (overdue) Direct(context.Context, time.Time, record.Stream, record.Message) process.Result {
 	return process.Result{}
 }
 

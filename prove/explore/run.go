@@ -191,8 +191,8 @@ type witness struct {
 	fates map[string]record.Outcome
 }
 
-func (e witness) Process(ctx context.Context, messages []record.Message) []record.Outcome {
-	outcomes := e.Engine.Process(ctx, messages)
+func (e witness) ProcessUntil(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
+	outcomes := e.Engine.ProcessUntil(ctx, until, messages)
 	for i, o := range outcomes {
 		e.fates[nameOf(messages[i])] = o
 	}
@@ -200,8 +200,8 @@ func (e witness) Process(ctx context.Context, messages []record.Message) []recor
 }
 
 // Direct implements [process.Engine].
-func (e witness) Direct(ctx context.Context, m record.Message) (record.Outcome, bool) {
-	o, published := e.Engine.Direct(ctx, m)
+func (e witness) Direct(ctx context.Context, until time.Time, m record.Message) (record.Outcome, bool) {
+	o, published := e.Engine.Direct(ctx, until, m)
 	e.fates[nameOf(m)] = o
 	return o, published
 }

@@ -63,12 +63,13 @@ func Of(d config.Destination, environment map[string]string) ([]Permission, erro
 // to a URL. The error names each handler that a deployed system can't use.
 func ForHandlers(c *config.Config, environment map[string]string) ([]Permission, error) {
 	var out []Permission
-	errs := []error{c.CheckHandlerKinds("a deployed system", config.HandlerURL, config.HandlerLambda)}
+	errs := []error{c.CheckHandlerKinds("a deployed system", config.HandlerURL, config.HandlerLambda, config.HandlerCode)}
 	for _, name := range c.HandlerNames() {
 		h := c.Handlers[name]
 		switch h.Kind() {
 		case config.HandlerLambda:
 			out = append(out, Permission{"lambda:InvokeFunction", named(h.Lambda, "lambda", "function:")})
+		case config.HandlerCode:
 		case config.HandlerExec: // refused above
 		case config.HandlerURL:
 			p, err := secretPermissions(h.Secret.Place(), environment)

@@ -191,6 +191,7 @@ func (c *comparison) stream(name string) {
 func (c *comparison) handler(name string) {
 	was, before := c.from.Handlers[name]
 	is, after := c.to.Handlers[name]
+	before, after = before && was.Kind() != config.HandlerCode, after && is.Kind() != config.HandlerCode
 	x := Change{Subject: "handler " + name, Do: drain}
 	switch {
 	case !before && after:

@@ -55,7 +55,9 @@ func (f *difference) restart(from, to *config.Config) (why string, needed bool) 
 		return "", false
 	}
 	if len(f.at) == 2 && f.at[0] == "handlers" {
-		if _, was := from.Streams[f.at[1]]; !was {
+		_, was := from.Streams[f.at[1]]
+		kinds := []config.HandlerKind{from.Handlers[f.at[1]].Kind(), to.Handlers[f.at[1]].Kind()}
+		if !was || kinds[0] == config.HandlerCode && kinds[1] == config.HandlerCode { // settings of a handler in code
 			return "", false
 		}
 		return ": messages that were forwarded get a record of their group, or lose it, so that effects can get other identities", true

@@ -15,6 +15,7 @@ import (
 type Place struct {
 	q     *Queue
 	entry *entry // nil if the place was used or released
+	hold  Hold
 }
 
 // Reserve takes the first place in a group, if the queue has no message of the group in any state
@@ -28,7 +29,7 @@ func (q *Queue) Reserve(group string) (*Place, bool) {
 	if q.closed || !q.index.fifo || q.index.groups[hash] != nil {
 		return nil, false
 	}
-	return &Place{q, q.reserve(hash)}, true
+	return &Place{q: q, entry: q.reserve(hash)}, true
 }
 
 // reserve adds a place to a group. The caller holds the lock.
@@ -66,10 +67,15 @@ func (p *Place) Release() {
 // unknown whether the queue has the message when it is opened again; until then it has not. Send
 // does not deduplicate.
 func (p *Place) Send(ctx context.Context, m queue.Message, pause time.Duration) queue.SendResult {
+	return p.SendTried(ctx, Tried{Message: m, Receives: 1, Pause: pause})
+}
+
+// SendTried is [Place.Send] with the settings of a tried message.
+func (p *Place) SendTried(ctx context.Context, m Tried) queue.SendResult {
 	if p.entry == nil {
 		return queue.SendResult{Err: fmt.Errorf("send message: %w", errPlaceUsed)}
 	}
-	result := p.q.sendTried(ctx, []Tried{{Message: m, Receives: 1, Pause: pause}}, []*entry{p.entry})[0]
+	result := p.q.sendTried(ctx, []Tried{m}, []*entry{p.entry})[0]
 	if result.Err == nil {
 		p.entry = nil
 	}
@@ -81,6 +87,7 @@ func (p *Place) Send(ctx context.Context, m queue.Message, pause time.Duration) 
 type Places struct {
 	q       *Queue
 	entries []*entry // nil if there is no place, or if it was used or released
+	holds   map[int]*Hold
 }
 
 // ReserveAll reserves a place for each message of a batch. groups are the groups of the messages.
@@ -157,7 +164,7 @@ func (q *Queue) reserveAll(r *reservation, over bool) (p *Places, changed <-chan
 	if !over && r.blocked(q.index) {
 		return nil, q.watch()
 	}
-	p = &Places{q, make([]*entry, len(r.hashes))}
+	p = &Places{q: q, entries: make([]*entry, len(r.hashes))}
 	first, reserved := q.next(), 0
 	for i, hash := range r.hashes {
 		if g := q.index.groups[hash]; g != nil && g.entries.head.seq < first { // not reserved by this call
@@ -214,6 +221,51 @@ type Tried struct {
 	Receives uint32
 	// Pause is the time until it can be received again.
 	Pause time.Duration
+	// Hold, if it is set, hides the message until [Hold.Show] or, if the process ends before, for
+	// the pause.
+	Hold *Hold
+}
+
+// A Hold hides a message that is still being processed without the queue.
+type Hold struct {
+	q     *Queue
+	entry *entry
+}
+
+// Hold returns the hold of the place, for its message.
+func (p *Place) Hold() *Hold { return &p.hold }
+
+// Hold returns the hold of place i, for its message.
+func (p *Places) Hold(i int) *Hold {
+	h := p.holds[i]
+	if h == nil {
+		if p.holds == nil {
+			p.holds = map[int]*Hold{}
+		}
+		h = &Hold{}
+		p.holds[i] = h
+	}
+	return h
+}
+
+// Show lets the message be received after a pause, as one that was received so often. It does
+// nothing if the message was not sent.
+func (h *Hold) Show(pause time.Duration, receives uint32) {
+	if h.q == nil {
+		return
+	}
+	h.q.mu.Lock()
+	defer h.q.mu.Unlock()
+	if h.q.closed || h.entry.state != delayed || h.entry.leaving {
+		return
+	}
+	h.entry.receives = receives
+	if pause > 0 {
+		h.q.index.delay(h.entry, h.q.options.Now().Add(pause).UnixNano())
+	} else {
+		h.q.index.show(h.entry)
+	}
+	h.q.stir()
 }
 
 // SendTried puts messages without places, with one write. See [Place.Send].
@@ -241,7 +293,7 @@ func (q *Queue) sendTried(ctx context.Context, messages []Tried, at []*entry) []
 	for i := range out {
 		o := &out[i]
 		m := &messages[o.place]
-		o.receives = m.Receives
+		o.receives, o.hold = m.Receives, m.Hold
 		if m.Pause > 0 {
 			o.record.Due = q.options.Now().Add(m.Pause).UnixNano()
 			o.data = encode(&o.record)

@@ -147,7 +147,7 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 	if p, _ := q.ReserveAll(t.Context(), []string{"g"}, true); p != nil {
 		t.Error("a standard queue has no groups to reserve places in")
 	}
-	if r := q.SendTried(t.Context(), []Tried{{queue.Message{Body: "m"}, 1, time.Minute}})[0]; r.Err != nil {
+	if r := q.SendTried(t.Context(), []Tried{{Message: queue.Message{Body: "m"}, Receives: 1, Pause: time.Minute}})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if got, _ := receiveNow(t, q); len(got) != 0 || !q.Quiet() {
@@ -226,7 +226,7 @@ func TestTheRestOfABatchIsAheadOfLaterMessagesInItsOrderAcrossARestart(t *testin
 		q := open(t, db, "q.fifo", Options{Now: clock.Now})
 		p := reserveAll(t, q, "a", "a", "b", "a", "a")
 		putOne(t, q, placed("a", "later"))
-		rest := []Tried{{placed("a", "2"), 1, time.Minute}, {placed("b", "b"), 0, 0}, {placed("a", "4"), 0, 0}}
+		rest := []Tried{{Message: placed("a", "2"), Receives: 1, Pause: time.Minute}, {Message: placed("b", "b")}, {Message: placed("a", "4")}}
 		for i, r := range p.Send(t.Context(), []int{1, 2, 4}, rest) {
 			if r.Err != nil || r.ID == "" {
 				t.Fatalf("message %d: %+v", i, r)
@@ -429,5 +429,53 @@ func TestWaitsForAQueueEndWithTheirContextAndWithTheQueue(t *testing.T) {
 	}
 	if <-got || <-places != nil {
 		t.Error("a closed queue is quiet, or has places")
+	}
+}
+
+// A held message is still being processed without the queue.
+func TestAHeldMessageIsHiddenUntilItIsShownOrTheQueueIsOpenedAgain(t *testing.T) {
+	for _, name := range []string{"q.fifo", "q"} {
+		t.Run(name, func(t *testing.T) {
+			clock, db := newClock(), newDB(t)
+			q := open(t, db, name, Options{Now: clock.Now})
+			hold := &Hold{}
+			hold.Show(0, 1) // not sent yet
+			m := Tried{Message: queue.Message{Body: "held"}, Receives: 1, Pause: time.Second, Hold: hold}
+			if name == "q.fifo" {
+				m.Message = placed("a", "held")
+				if r := reserve(t, q, "a").SendTried(t.Context(), m); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				putOne(t, q, placed("a", "behind"))
+			} else if r := q.SendTried(t.Context(), []Tried{m})[0]; r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			clock.Advance(time.Hour)
+			if got, _ := receiveNow(t, q); len(got) > 0 {
+				t.Errorf("received %v while it is held", got)
+			}
+			hold.Show(time.Minute, 0)
+			clock.Advance(59 * time.Second)
+			if got, _ := receiveNow(t, q); len(got) > 0 {
+				t.Errorf("received %v in its pause", got)
+			}
+			clock.Advance(time.Second)
+			got, all := receiveNow(t, q)
+			if len(got) == 0 || got[0] != "held" || all[0].Receives != 1 {
+				t.Fatalf("received %v, %+v", got, all)
+			}
+			hold.Show(0, 5) // a receiver has it
+			if again, _ := receiveNow(t, q); len(again) > 0 {
+				t.Errorf("received %v twice", again)
+			}
+		})
+	}
+	clock, db := newClock(), newDB(t)
+	q := open(t, db, "q.fifo", Options{Now: clock.Now})
+	reserve(t, q, "a").SendTried(t.Context(), Tried{Message: placed("a", "held"), Receives: 1, Pause: time.Second, Hold: &Hold{}})
+	q = open(t, db, "q.fifo", Options{Now: clock.Now})
+	clock.Advance(time.Second)
+	if got, all := receiveNow(t, q); len(got) != 1 || all[0].Receives != 2 {
+		t.Errorf("after a restart: %v, %+v", got, all)
 	}
 }

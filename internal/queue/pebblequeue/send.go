@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
@@ -37,6 +38,7 @@ type outgoing struct {
 	dedup  *sent // if the queue deduplicates
 	// receives counts the tries before the message was sent
 	receives uint32
+	hold     *Hold // nil if the message is not hidden
 }
 
 func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble.WriteOptions) []queue.SendResult {
@@ -173,7 +175,12 @@ func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
 			}
 			o.entry.receives = o.receives
 			o.entry.place = false
-			q.admit(o.entry, o.record.Due)
+			if o.hold != nil {
+				o.hold.q, o.hold.entry = q, o.entry
+				q.index.delay(o.entry, math.MaxInt64)
+			} else {
+				q.admit(o.entry, o.record.Due)
+			}
 		}
 		if o.dedup != nil {
 			q.window.settle(o.dedup, *r)

@@ -26,7 +26,9 @@ type batch struct {
 	started  bool
 	open     []int            // the messages that are processed
 	results  []process.Result // of open
+	late     bool             // the caller has left before the end of the attempt
 	queued   []bool           // of open
+	queueIDs []string         // of the queued ones
 	ending   ending
 	final    []process.Result // of the attempt, for open
 	copies   []record.Message // of open: the handlers can run on when the caller has left
@@ -114,12 +116,13 @@ func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	b.started, b.open, b.queued = true, open, make([]bool, len(open))
+	b.queueIDs = make([]string, len(open))
 	b.copies = make([]record.Message, len(open))
 	for k, i := range open {
 		b.copies[k] = b.messages[i]
 	}
 	w := &watch{now: b.runner.cfg.Now}
-	ctx, cancel := b.runner.attempt(w.in(ctx))
+	ctx, _, cancel := b.runner.attempt(w.in(ctx), &b.stream)
 	results := make(chan []process.Result, 1)
 	b.final = b.again(errNoResult)
 	b.runner.cfg.Go(func() {
@@ -159,11 +162,11 @@ func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *w
 		case <-end.C:
 		}
 	}
-	late := b.results == nil
-	if late || w.longest() >= limit/2 && b.runner.cfg.Now().Sub(begun) >= limit {
+	b.late = b.results == nil
+	if b.late || w.longest() >= limit/2 && b.runner.cfg.Now().Sub(begun) >= limit {
 		b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano())
 	}
-	if late {
+	if b.late {
 		b.results = b.again(errLate)
 		for k := range b.results {
 			b.results[k].Untried, b.results[k].Pause = true, latePause
@@ -224,12 +227,12 @@ func (b *batch) Enqueue(ctx context.Context, which []int) []error {
 	queued := make([]Queued, len(which))
 	for j, k := range which {
 		r := &b.results[k]
-		queued[j] = Queued{Place: b.open[k], Message: &b.messages[b.open[k]], Tried: !r.Untried, Pause: r.Pause}
+		queued[j] = Queued{Place: b.open[k], Message: &b.messages[b.open[k]], Tried: !r.Untried, Pause: r.Pause, Held: b.late}
 	}
 	ids, errs := b.places.Enqueue(ctx, queued)
 	for j, k := range which {
 		if errs[j] == nil {
-			b.queued[k] = true
+			b.queued[k], b.queueIDs[k] = true, ids[j]
 			b.runner.cfg.Processor.Queued(ids[j], b.results[k])
 		}
 	}
@@ -255,7 +258,11 @@ func (b *batch) End() {
 // cleanUp releases the places when the attempt has ended. Those of queued messages are used.
 func (b *batch) cleanUp() {
 	b.places.Release()
+	s, hides := b.places.(Shower)
 	for k := range b.copies {
+		if hides && b.late && b.queued[k] {
+			b.runner.show(s, b.open[k], b.queueIDs[k], b.stream.Name, b.final[k])
+		}
 		if !b.queued[k] && !b.final[k].Outcome.Settled() {
 			b.runner.cfg.Stranded(b.copies[k].GroupKey())
 		}

@@ -10,10 +10,11 @@
 // # Limits
 //
 // A caller waits for [Config.Limit]. After it, the message goes on the queue, the caller is told
-// that it is accepted, and the attempt continues, until [Config.Timeout] ends its context. While it
-// runs, the engine begins no other attempt of the message. When it has ended, the delivery from the
-// queue finds the message done, or tries it again. The stream's messages go through the queue for
-// [slowFor] after that, and every message does while [MaxRunning] others are processed.
+// that it is accepted, and the attempt continues until its own time is over. While it runs, the
+// queue keeps the message hidden ([Holder]), and the engine begins no other attempt of its group.
+// When it has ended, the delivery from the queue finds the message done, or tries it again after a
+// pause. The stream's messages go through the queue for [slowFor] after that, and every message does
+// while [MaxRunning] others are processed.
 //
 // A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each
 // of its messages would be written and read once more. It then has [Limit] as a whole. After it, no
@@ -79,6 +80,19 @@ type Place interface {
 	Release()
 }
 
+// A Holder is a [Place] whose message can stay hidden while its attempt is still running.
+type Holder interface {
+	Shower
+	// Hold is Enqueue of a message that stays hidden until Show, or until the process ends.
+	Hold(ctx context.Context, m record.Message, pause time.Duration) (id string, err error)
+}
+
+// A Shower is a [Holder], or [Places] that hide the messages with [Queued.Held].
+type Shower interface {
+	// Show lets a held message be tried after its pause. Its Place, Tried and Pause count.
+	Show(q Queued)
+}
+
 // Places are the reserved places of a batch.
 type Places interface {
 	// Has reports whether message i of the batch has a place.
@@ -98,11 +112,13 @@ type Queued struct {
 	Tried bool
 	// Pause is the time until it is tried again.
 	Pause time.Duration
+	// Held reports that its attempt is still running: a [Shower] hides it until Show.
+	Held bool
 }
 
 // Processor processes messages. *process.Handler is one.
 type Processor interface {
-	Direct(ctx context.Context, s record.Stream, m record.Message) process.Result
+	Direct(ctx context.Context, until time.Time, s record.Stream, m record.Message) process.Result
 	DirectAll(ctx context.Context, until time.Time, s record.Stream, messages []record.Message) []process.Result
 	Queued(id string, r process.Result)
 }
@@ -122,7 +138,9 @@ type Config struct {
 	Stranded func(record.GroupKey)
 	// Go runs a function concurrently. Defaults to goroutines that are kept until Close.
 	Go func(func())
-	// Timeout is how long an attempt may take. Required.
+	// Timeout is how long the attempts of a call may start if callers do not wait for them, and how
+	// long they may take if callers do. Required. See Limit, and [record.Stream.Timeout] for what one
+	// attempt may take.
 	Timeout time.Duration
 	// Limit is how long a caller waits for the end of an attempt, which then continues without it.
 	// Defaults to Timeout: the caller waits for the attempt, and the end of the caller's context
@@ -148,6 +166,8 @@ type Runner struct {
 	timers  sync.Pool // of stopped *time.Timer
 	closing sync.Once
 	closed  chan struct{}
+	halting sync.Once
+	halted  chan struct{}
 }
 
 var _ api.Direct = (*Runner)(nil)
@@ -163,7 +183,7 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runner{cfg: cfg, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{}), waiting: semaphore.NewWeighted(maxWaiting)}
+	r := &Runner{cfg: cfg, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{}), halted: make(chan struct{}), waiting: semaphore.NewWeighted(maxWaiting)}
 	if cfg.Go == nil {
 		r.cfg.Go = r.spawn
 	}
@@ -204,6 +224,9 @@ func (r *Runner) Close() {
 	r.closing.Do(func() { close(r.closed) })
 }
 
+// Halt ends the contexts of the attempts that run for long.
+func (r *Runner) Halt() { r.halting.Do(func() { close(r.halted) }) }
+
 // spawn runs f in a goroutine that has run before, if one is idle: its stack has grown already.
 func (r *Runner) spawn(f func()) {
 	select {
@@ -222,18 +245,35 @@ func (r *Runner) spawn(f func()) {
 	}
 }
 
-// attempt returns the context of an attempt. It leaves [reserve] of the time that a function has to
-// the writes after it.
-func (r *Runner) attempt(ctx context.Context) (context.Context, context.CancelFunc) {
+// attempt returns the context of the attempts of a call, and until when they may start, if not until
+// the end of the context. It leaves [reserve] of the time that a function has to the writes after
+// it.
+func (r *Runner) attempt(ctx context.Context, s *record.Stream) (_ context.Context, until time.Time, cancel context.CancelFunc) {
 	timeout := r.cfg.Timeout
 	if r.cfg.Limit > 0 {
 		if ctx.Done() != nil {
 			ctx = context.WithoutCancel(ctx)
 		}
+		if s.Timeout > 0 {
+			timeout, until = timeout+s.Timeout+reserve, r.cfg.Now().Add(timeout)
+		}
 	} else if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-reserve)
 	}
-	return context.WithTimeout(ctx, timeout)
+	ctx, cancel = context.WithTimeout(ctx, timeout)
+	if s.Timeout > r.cfg.Timeout {
+		go r.awaitHalt(ctx, cancel)
+	}
+	return ctx, until, cancel
+}
+
+// awaitHalt ends a context when the runner is halted.
+func (r *Runner) awaitHalt(ctx context.Context, cancel func()) {
+	select {
+	case <-r.halted:
+		cancel()
+	case <-ctx.Done():
+	}
 }
 
 // timer returns a timer, one that was stopped before if there is one.

@@ -30,7 +30,8 @@ type desk struct {
 	batches []string
 }
 
-func (d *desk) Direct(ctx context.Context, _ record.Stream, _ record.Message) process.Result {
+func (d *desk) Direct(ctx context.Context, until time.Time, _ record.Stream, _ record.Message) process.Result {
+	d.until = until
 	return d.run(ctx)
 }
 

@@ -25,7 +25,9 @@ type try struct {
 	counted bool
 	started bool
 	result  process.Result // for the caller
+	late    bool           // the caller has left before the end of the attempt
 	queued  bool
+	queueID string // of the message, if it is queued
 	ending  ending
 	final   process.Result // of the attempt
 }
@@ -40,14 +42,14 @@ var (
 // Process implements [api.Try].
 func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok bool, err error) {
 	t.started = true
-	ctx, cancel := t.runner.attempt(ctx)
+	ctx, until, cancel := t.runner.attempt(ctx, &t.stream)
 	results := make(chan process.Result, 1)
 	t.final.Outcome.Err = errNoResult
 	t.runner.cfg.Go(func() {
 		defer t.ended(cancel, results) // also if a handler ends its goroutine
-		t.final = t.run(ctx)
+		t.final = t.run(ctx, until)
 	})
-	if late := !t.await(ctx, results); late {
+	if t.late = !t.await(ctx, results); t.late {
 		t.result = process.Result{Outcome: record.Outcome{Err: errLate}, Pause: latePause}
 	}
 	return t.state()
@@ -98,13 +100,13 @@ func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
 func (t *try) slowDown() { t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano()) }
 
 // run processes the message, and makes the result durable. A panic counts as a failed try.
-func (t *try) run(ctx context.Context) (r process.Result) {
+func (t *try) run(ctx context.Context, until time.Time) (r process.Result) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
 		}
 	}()
-	r = t.runner.cfg.Processor.Direct(ctx, t.stream, *t.message)
+	r = t.runner.cfg.Processor.Direct(ctx, until, t.stream, *t.message)
 	if r.Outcome.Settled() {
 		if err := t.runner.cfg.Sync(); err != nil {
 			return process.Result{Outcome: record.Outcome{Err: err}, Pause: t.runner.cfg.Retry(t.stream.Name)}
@@ -141,11 +143,15 @@ func (t *try) state() (state admission.State, replayed, ok bool, err error) {
 
 // Enqueue implements [api.Try].
 func (t *try) Enqueue(ctx context.Context) error {
-	id, err := t.place.Enqueue(ctx, *t.message, t.result.Pause)
+	enqueue := t.place.Enqueue
+	if h, ok := t.place.(Holder); ok && t.late {
+		enqueue = h.Hold
+	}
+	id, err := enqueue(ctx, *t.message, t.result.Pause)
 	if err != nil {
 		return err
 	}
-	t.queued = true
+	t.queued, t.queueID = true, id
 	t.runner.cfg.Processor.Queued(id, t.result)
 	return nil
 }
@@ -163,10 +169,27 @@ func (t *try) End() {
 	t.runner.end(&t.flight, t.id)
 }
 
-// cleanUp releases the place when the attempt has ended, unless the message is on the queue.
+// cleanUp releases the place when the attempt has ended, unless the message is on the queue. There
+// it may be delivered from now on.
 func (t *try) cleanUp() {
 	t.place.Release()
+	if h, ok := t.place.(Holder); ok && t.queued && t.late {
+		t.runner.show(h, 0, t.queueID, t.stream.Name, t.final)
+	}
 	if !t.queued && !t.final.Outcome.Settled() {
 		t.runner.cfg.Stranded(t.message.GroupKey())
 	}
+}
+
+// show lets a message be delivered whose attempt has ended after its caller had left.
+func (r *Runner) show(s Shower, place int, id, stream string, final process.Result) {
+	if final.Outcome.Settled() { // the delivery will find that
+		s.Show(Queued{Place: place, Tried: true})
+		return
+	}
+	if errors.Is(final.Outcome.Err, errNoResult) {
+		final.Pause = r.cfg.Retry(stream)
+	}
+	r.cfg.Processor.Queued(id, final)
+	s.Show(Queued{Place: place, Tried: !final.Untried, Pause: final.Pause})
 }

@@ -18,7 +18,7 @@ import (
 // runner returns the runner that processes messages without the queue.
 func (s *System) runner() *direct.Runner {
 	return direct.New(direct.Config{
-		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect, Timeout: config.LocalCallTime, Limit: direct.Limit,
+		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect, Timeout: pollStarting, Limit: direct.Limit,
 		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) },
 		Retry:    func(stream string) time.Duration { return s.now().pipeline.MessagePause(stream) }, Now: s.options.Now,
 	})
@@ -74,7 +74,7 @@ func (l line) Reserve(m *record.Message) (direct.Place, bool) {
 		return nil, false
 	}
 	if unordered {
-		return unorderedPlace{p, l.queues.ingress}, true
+		return unorderedPlace{place{p}, l.queues.ingress}, true
 	}
 	return place{p}, true
 }
@@ -90,20 +90,48 @@ func (p place) Enqueue(ctx context.Context, m record.Message, pause time.Duratio
 	return r.ID, r.Err
 }
 
+// Hold implements [direct.Holder].
+func (p place) Hold(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	crash("before-enqueue")
+	defer crash("after-enqueue")
+	r := p.SendTried(ctx, pebblequeue.Tried{Message: wire.ToQueue(m), Receives: 1, Pause: pause, Hold: p.Place.Hold()})
+	return r.ID, r.Err
+}
+
+// Show implements [direct.Holder].
+func (p place) Show(q direct.Queued) { p.Place.Hold().Show(q.Pause, receives(q)) }
+
+// receives returns how often the queue counts a message as received.
+func receives(q direct.Queued) uint32 {
+	if q.Tried {
+		return 1
+	}
+	return 0
+}
+
 // An unorderedPlace keeps other direct messages of the group out. Its message goes on the standard
 // queue.
 type unorderedPlace struct {
-	*pebblequeue.Place
+	place
 	queue *pebblequeue.Queue
 }
 
 // Enqueue implements [direct.Place].
 func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	return p.send(ctx, m, pebblequeue.Tried{Pause: pause})
+}
+
+// Hold implements [direct.Holder].
+func (p unorderedPlace) Hold(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	return p.send(ctx, m, pebblequeue.Tried{Pause: pause, Hold: p.Place.Hold()})
+}
+
+func (p unorderedPlace) send(ctx context.Context, m record.Message, out pebblequeue.Tried) (string, error) {
 	crash("before-enqueue")
 	defer crash("after-enqueue")
-	out := wire.ToQueue(m)
+	out.Message, out.Receives = wire.ToQueue(m), 1
 	out.Group, out.DedupID = "", ""
-	r := p.queue.SendTried(ctx, []pebblequeue.Tried{{Message: out, Receives: 1, Pause: pause}})[0]
+	r := p.queue.SendTried(ctx, []pebblequeue.Tried{out})[0]
 	return r.ID, r.Err
 }
 
@@ -145,6 +173,11 @@ type places struct {
 	unordered bool
 }
 
+// Show implements [direct.Shower].
+func (p places) Show(q direct.Queued) {
+	p.Hold(q.Place).Show(q.Pause, receives(q))
+}
+
 var errBehind = errors.New("an earlier message of the group was not put on the queue")
 
 // Enqueue implements [direct.Places]. The queue takes all valid messages or none. A message that is
@@ -160,9 +193,9 @@ func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []st
 	out, which, sent := make([]pebblequeue.Tried, 0, len(messages)), make([]int, 0, len(messages)), make([]int, 0, len(messages))
 	stopped := map[record.GroupKey]bool{}
 	for j, q := range messages {
-		m := pebblequeue.Tried{Message: wire.ToQueue(*q.Message), Pause: q.Pause}
-		if q.Tried {
-			m.Receives = 1
+		m := pebblequeue.Tried{Message: wire.ToQueue(*q.Message), Receives: receives(q), Pause: q.Pause}
+		if q.Held {
+			m.Hold = p.Hold(q.Place)
 		}
 		if p.unordered {
 			m.Group, m.DedupID = "", ""

@@ -36,6 +36,11 @@ type generation struct {
 // newGeneration makes the parts for a configuration. before is the generation that it will replace,
 // nil for the first one.
 func (s *System) newGeneration(c *config.Config, before *generation) (*generation, error) {
+	if !s.options.Inspect {
+		if err := handled(c, s.declared); err != nil {
+			return nil, err
+		}
+	}
 	var blobs record.Blobs
 	if s.blobs != nil {
 		blobs = s.blobs
@@ -46,7 +51,7 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, LogState: streams.OwnsState, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Starting: pollStarting, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, LogState: streams.OwnsState, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err
@@ -198,8 +203,8 @@ type liveProcessor struct{ s *System }
 var _ direct.Processor = liveProcessor{}
 
 // Direct implements [direct.Processor], as do the next two.
-func (p liveProcessor) Direct(ctx context.Context, x record.Stream, m record.Message) process.Result {
-	return p.s.now().process.Direct(ctx, x, m)
+func (p liveProcessor) Direct(ctx context.Context, until time.Time, x record.Stream, m record.Message) process.Result {
+	return p.s.now().process.Direct(ctx, until, x, m)
 }
 
 // DirectAll is like Direct.

@@ -49,12 +49,18 @@ type running struct {
 	stop    func()
 }
 
-func (p *place) start(streams ...system.Stream) *running {
+func (p *place) parsed() *config.Config {
 	p.t.Helper()
 	c, err := config.Parse("test", []byte(strings.ReplaceAll(p.config, "DIR", p.dir)))
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return c
+}
+
+func (p *place) start(streams ...system.Stream) *running {
+	p.t.Helper()
+	c := p.parsed()
 	address := make(chan string, 1)
 	o := embedded.Options{Config: c, DataDir: p.data(), Log: p.log, Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }}
 	if p.net != nil {

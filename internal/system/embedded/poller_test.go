@@ -47,7 +47,7 @@ func (f fed) Delete(context.Context, []string) []error { return nil }
 func TestABatchWhoseHandlerHangsStopsNoOtherBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		messages, handled := make(chan string, 10), make(chan string, 10)
-		p := &poller{queue: fed{messages: messages}, log: slog.New(slog.DiscardHandler), wrote: func() {}, handle: func(ctx context.Context, batch []queue.Delivery) []queue.Disposition {
+		p := &poller{queue: fed{messages: messages}, log: slog.New(slog.DiscardHandler), wrote: func() {}, longest: func() time.Duration { return 0 }, parts: whole, handle: func(ctx context.Context, batch []queue.Delivery) []queue.Disposition {
 			if batch[0].Body == "hangs" {
 				<-ctx.Done()
 			}
@@ -55,8 +55,9 @@ func TestABatchWhoseHandlerHangsStopsNoOtherBatch(t *testing.T) {
 			return make([]queue.Disposition, 1)
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
+		handling, halt := context.WithCancel(t.Context())
 		over := make(chan struct{})
-		go func() { defer close(over); p.run(ctx) }()
+		go func() { defer close(over); p.run(ctx, handling) }()
 		begun := time.Now()
 		messages <- "hangs"
 		messages <- "hangs"
@@ -65,6 +66,7 @@ func TestABatchWhoseHandlerHangsStopsNoOtherBatch(t *testing.T) {
 			t.Errorf("%q is handled first, after %v; want the message behind those that hang", got, time.Since(begun))
 		}
 		cancel()
+		halt()
 		<-over
 		if len(handled) != 2 {
 			t.Errorf("%d batches are done at the end, want that run waits for 2", len(handled))

@@ -163,8 +163,10 @@ func (s *System) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	serving, end := context.WithCancel(ctx) // ends earlier: no new messages while requests drain
 	var wg sync.WaitGroup
+	handling, halt := context.WithCancel(context.WithoutCancel(ctx))
+	defer halt()
 	for _, p := range s.pollers() {
-		wg.Go(func() { p.run(working) })
+		wg.Go(func() { p.run(working, handling) })
 	}
 	wg.Go(func() { s.queues.keeper.Run(working) })
 	wg.Go(func() { s.sweepForever(working) })
@@ -173,6 +175,7 @@ func (s *System) Run(ctx context.Context) error {
 	err = s.serve(ctx, listener)
 	end()
 	stop()
+	defer time.AfterFunc(pollTimeout, func() { halt(); s.direct.Halt() }).Stop()
 	s.direct.Close()
 	wg.Wait()
 	s.requests.close()
@@ -189,11 +192,18 @@ func (s *System) pollers() []*poller {
 	processing := func(ctx context.Context, d []queue.Delivery) []queue.Disposition {
 		return s.now().process.Handle(ctx, d)
 	}
-	publishing := func(ctx context.Context, d []queue.Delivery) []queue.Disposition { return s.now().publish(ctx, d) }
+	publishing := func(ctx context.Context, d []queue.Delivery) []queue.Disposition {
+		ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+		defer cancel()
+		return s.now().publish(ctx, d)
+	}
 	var out []*poller
 	for range pollers {
 		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
-			out = append(out, s.poller(q, processing))
+			p := s.poller(q, processing)
+			p.longest = func() time.Duration { return s.now().pipeline.Longest() }
+			p.parts = func(batch []queue.Delivery) [][]queue.Delivery { return s.now().apart(batch) }
+			out = append(out, p)
 		}
 		for _, q := range []*pebblequeue.Queue{s.queues.publish, s.queues.publishFIFO} {
 			out = append(out, s.poller(q, publishing))
@@ -203,7 +213,10 @@ func (s *System) pollers() []*poller {
 }
 
 func (s *System) poller(q *pebblequeue.Queue, handle queue.Handler) *poller {
-	return &poller{queue: q, handle: handle, log: s.options.Log, wrote: func() { s.dirty.Store(true) }}
+	return &poller{
+		queue: q, handle: handle, log: s.options.Log, wrote: func() { s.dirty.Store(true) },
+		longest: func() time.Duration { return 0 }, parts: whole,
+	}
 }
 
 // trusting decodes deliveries with the system's own parts as trusted senders. Neither the HTTP API

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -137,5 +138,17 @@ func TestAFunctionDoesNotStartWithADirectStreamThatCodeOrders(t *testing.T) {
 	ordered := system.Stream{Stream: record.Stream{Name: "orders", Handler: nothing}, Ordered: true}
 	if _, err = Open(Ingest, settings, Clients{}, nil, ordered); err == nil || !strings.Contains(err.Error(), "streams.orders.direct") {
 		t.Errorf("the function starts: %v", err)
+	}
+}
+
+func TestAHandlerOfAFunctionHasTheTimeoutOfItsStream(t *testing.T) {
+	var left time.Duration
+	s, _ := openDirect(t, func(ctx context.Context, _ *record.Attempt, _ record.Message) error {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return nil
+	})
+	if a := send(t, s, "loose"); a.StatusCode != http.StatusAccepted || left <= 0 || left > record.DefaultTimeout {
+		t.Errorf("%+v, with a context of %v", a, left)
 	}
 }

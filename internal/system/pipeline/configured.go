@@ -12,10 +12,10 @@ import (
 )
 
 // Configured returns an error if code declares something that the configuration lacks: a stream, or
-// another admission, order, retention, gap policy or bounds. It is for systems in which some
-// programs know only the configuration; these would issue, route, hold and remember otherwise. The
-// time for which groups are kept may differ, as their records hold it. The error names every such
-// stream with its settings.
+// another admission, order, retention, gap policy, bounds or timeout. It is for systems in which some
+// programs know only the configuration; these would issue, route, hold and remember otherwise, and
+// a deployment checks the timeouts in the configuration. The time for which groups are kept may
+// differ, as their records hold it. The error names every such stream with its settings.
 func Configured(c *config.Config, declared []system.Stream) error {
 	file, err := effective(c, nil)
 	if err != nil {
@@ -31,6 +31,9 @@ func Configured(c *config.Config, declared []system.Stream) error {
 		if !ok {
 			errs = append(errs, fmt.Errorf("stream %s is declared in code only: add it to once.yaml, because the other functions read only that file", d.Name))
 			continue
+		}
+		if want := c.Handlers[d.Name].WithDefaults().Timeout.Std(); d.Handler != nil && code[d.Name].Timeout != want {
+			errs = append(errs, fmt.Errorf("stream %s: a timeout of %v in the code, and of %v in once.yaml: set handlers.%s.timeout there, because a deployment checks that it fits into the functions", d.Name, code[d.Name].Timeout, want, d.Name))
 		}
 		if differ := differing(f, code[d.Name]); len(differ) > 0 {
 			errs = append(errs, fmt.Errorf("stream %s: %s differs between the code and once.yaml: change once.yaml, because the other functions read only that file",

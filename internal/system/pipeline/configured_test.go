@@ -51,6 +51,14 @@ func TestSettingsThatDifferFromTheConfigurationAreNamed(t *testing.T) {
 			t.Errorf("%s of %s: %v", setting, d.Name, err)
 		}
 	}
+	handler := func(context.Context, *record.Attempt, record.Message) error { return nil }
+	slow := []system.Stream{{Stream: record.Stream{Name: "plain", Timeout: time.Minute, Handler: handler}}}
+	if err := Configured(parsed(t, agreed), slow); err == nil || !strings.Contains(err.Error(), "stream plain: a timeout of 1m0s in the code, and of 10s in once.yaml: set handlers.plain.timeout there") {
+		t.Errorf("a timeout in code only: %v", err)
+	}
+	if err := Configured(parsed(t, agreed+"handlers: {plain: {timeout: 1m}}\n"), slow); err != nil {
+		t.Errorf("the same timeout: %v", err)
+	}
 	err := Configured(parsed(t, agreed), []system.Stream{{Stream: record.Stream{Name: "mixed", Admission: record.ByToken}, Ordered: true}})
 	if err == nil || !strings.Contains(err.Error(), "admission, order differs between the code and once.yaml") {
 		t.Errorf("two settings of one stream: %v", err)

@@ -27,7 +27,7 @@ func (p *Pipeline) openHandlers() error {
 	for i := range p.streams {
 		s := &p.streams[i]
 		c, configured := p.cfg.Config.Handlers[s.Name]
-		if !configured {
+		if !configured || c.Kind() == config.HandlerCode {
 			continue
 		}
 		h, err := p.openHandler(s, c.WithDefaults())
@@ -73,6 +73,14 @@ func (p *Pipeline) keptHandler(s *record.Stream, c config.Handler) *handler.Hand
 		return nil
 	}
 	return before.handlers[s.Name]
+}
+
+// boundsOf returns the bounds of the handler in code of a stream, or nil. p may be nil.
+func (p *Pipeline) boundsOf(stream string) *handler.Bounds {
+	if p == nil {
+		return nil
+	}
+	return p.bounds[stream]
 }
 
 // openCaller opens the caller of a handler with a URL.

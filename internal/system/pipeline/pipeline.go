@@ -70,6 +70,8 @@ type Config struct {
 	// senders to destinations that have not changed, and for all others the failed tries. Defaults
 	// to none.
 	Before *Pipeline
+	// Starting is [process.Options]'s.
+	Starting time.Duration
 	// LogKeys writes the keys of messages to the log, beside their hashes.
 	LogKeys bool
 	// Watch defaults to [Unwatched].
@@ -99,6 +101,7 @@ type Pipeline struct {
 	sources  sources
 	patient  map[string]*retry.Sender    // the destinations, by name
 	handlers map[string]*handler.Handler // by stream
+	bounds   map[string]*handler.Bounds  // of the streams with a handler in code
 	running  *admission.Running
 	// replacing has the steps of TakeOver.
 	replacing []func()
@@ -122,15 +125,23 @@ func New(cfg Config) (*Pipeline, error) {
 		if s := &streams[i]; Forwards(*s) && cfg.Forward != nil {
 			s.Handler, s.Stateless, s.LogState = cfg.Forward(s.Handler), false, cfg.LogState
 		}
-		if streams[i].Batch == nil { // the others are opened later
-			streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
+	}
+	bounds := map[string]*handler.Bounds{}
+	for i := range streams {
+		s := &streams[i]
+		if s.Batch == nil && s.Timeout > 0 {
+			bounds[s.Name] = handler.NewBounds(s, cfg.Before.boundsOf(s.Name), cfg.Now)
+			s.Handler = bounds[s.Name].Handler(s.Handler)
+		}
+		if s.Batch == nil { // the others are opened later
+			s.Handler = direct.Watched(cfg.Watch.Handler(s.Handler))
 		}
 	}
 	bound, err := newSources(cfg.Config, cfg.Sources)
 	if err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
-	p := &Pipeline{cfg: cfg, streams: streams, sources: bound, patient: map[string]*retry.Sender{}, handlers: map[string]*handler.Handler{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
+	p := &Pipeline{cfg: cfg, streams: streams, sources: bound, patient: map[string]*retry.Sender{}, handlers: map[string]*handler.Handler{}, bounds: bounds, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
 	if err == nil {
 		err = p.openHandlers()
@@ -179,8 +190,22 @@ func (c Config) withDefaults() Config {
 // Process makes the function behind the ingress queues.
 func (p *Pipeline) Process() *process.Handler {
 	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{
-		Retry: p.messageRetry, Waiting: p.cfg.Waiting, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
+		Starting: p.cfg.Starting, Timeout: p.Timeout, Retry: p.messageRetry, Waiting: p.cfg.Waiting, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
+}
+
+// Timeout returns how long an attempt of a stream may take, 0 if it has no handler.
+func (p *Pipeline) Timeout(stream string) time.Duration {
+	s, _ := p.Engine.Stream(stream)
+	return s.Timeout
+}
+
+// Longest returns the longest of the timeouts.
+func (p *Pipeline) Longest() (longest time.Duration) {
+	for i := range p.streams {
+		longest = max(longest, p.streams[i].Timeout)
+	}
+	return longest
 }
 
 // MessagePause returns the pause after the first failed try of a message of a stream.

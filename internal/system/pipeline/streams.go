@@ -39,13 +39,19 @@ func merge(c *config.Config, declared []system.Stream, partitions int, large boo
 			s.Destinations = nil                                       // which get the end of the stream only
 		}
 		s.Events = s.Destinations
-		if h, ok := c.Handlers[name]; ok {
-			if s.Handler != nil {
-				return nil, fmt.Errorf("stream %s: has a handler in code and one in once.yaml: remove one of them", name)
-			}
-			s.Batch, s.BatchSize = unopened, h.WithDefaults().Batch
-		} else if s.Handler == nil {
+		h, configured := c.Handlers[name]
+		settings := h.WithDefaults()
+		switch opened := configured && h.Kind() != config.HandlerCode; {
+		case opened && s.Handler != nil:
+			return nil, fmt.Errorf("stream %s: has a handler in code and one in once.yaml: remove one of them", name)
+		case opened:
+			s.Batch, s.BatchSize = unopened, settings.Batch
+			s.Timeout, s.Concurrency = settings.Timeout.Std(), settings.Concurrency
+		case s.Handler != nil:
+			s.Timeout, s.Concurrency = cmp.Or(s.Timeout, settings.Timeout.Std()), cmp.Or(s.Concurrency, settings.Concurrency)
+		default:
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
+			s.Timeout, s.Concurrency = 0, 0
 			forwards[name] = s.Destinations
 		}
 		out = append(out, s.Stream)
@@ -118,6 +124,7 @@ func overlay(s, d system.Stream) system.Stream {
 		s.GroupRetention = d.GroupRetention
 	}
 	s.StateRetention = cmp.Or(d.StateRetention, s.StateRetention)
+	s.Timeout, s.Concurrency = d.Timeout, d.Concurrency
 	s.Retry = d.Retry.Or(s.Retry.Or(record.MessageRetry()))
 	s.LogRetention = cmp.Or(d.LogRetention, s.LogRetention)
 	if d.Gap != (record.Gap{}) {

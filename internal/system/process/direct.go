@@ -29,11 +29,12 @@ type Result struct {
 // caller has to put it on the queue, as one that was received once, for a try after the pause.
 //
 // A rejected message is a dead letter when Direct returns, unless its token refuses it: then the
-// token belongs to another message, and the caller is told so.
-func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
+// token belongs to another message, and the caller is told so. No handler starts after the time
+// until, if that is not zero.
+func (h *Handler) Direct(ctx context.Context, until time.Time, s record.Stream, m record.Message) Result {
 	m.Try = 1
 	begun := h.options.Now()
-	o, published := h.engine.Direct(ctx, m)
+	o, published := h.engine.Direct(ctx, until, m)
 	r := h.result(ctx, s, m, o, begun)
 	r.Published = published
 	return r
@@ -75,6 +76,9 @@ func untried(err error) bool {
 	}
 	return errors.Is(err, record.ErrBlocked) || errors.Is(err, context.DeadlineExceeded)
 }
+
+// notRun reports whether the error of a message says that this delivery was no attempt.
+func notRun(err error) bool { return errors.Is(err, record.ErrUntried) || untried(err) }
 
 // result returns the result of a message with an outcome. It makes a rejected message a dead
 // letter, and logs a failure.
@@ -125,9 +129,13 @@ func (h *Handler) rejected(ctx context.Context, d *delivery) {
 	}
 }
 
-// Queued counts the failure of a direct message that is now on the queue under an id.
+// Queued counts the attempt of a direct message that is now on the queue under an id.
 func (h *Handler) Queued(id string, r Result) {
-	if failure(&delivery{outcome: r.Outcome}) != nil && !errors.Is(r.Outcome.Err, record.ErrUntried) {
+	switch {
+	case r.Untried: // nor does the queue count it
+	case notRun(r.Outcome.Err):
+		h.tries.untried(id)
+	case failure(&delivery{outcome: r.Outcome}) != nil:
 		h.tries.failed(id)
 	}
 }

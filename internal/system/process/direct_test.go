@@ -32,7 +32,7 @@ func TestARejectedDirectMessageIsADeadLetterUnlessItsTokenRefusesIt(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTrial(map[string][]record.Outcome{"a": {c.outcome}}, nil)
-			r := w.Handler.Direct(t.Context(), c.stream, direct)
+			r := w.Handler.Direct(t.Context(), time.Time{}, c.stream, direct)
 			if diff := cmp.Diff(c.outcome, r.Outcome); diff != "" || !r.Published {
 				t.Errorf("published %v, outcome (-want +got):\n%s", r.Published, diff)
 			}
@@ -44,7 +44,7 @@ func TestARejectedDirectMessageIsADeadLetterUnlessItsTokenRefusesIt(t *testing.T
 func TestARejectedDirectMessageThatCannotBeDeadLetteredIsRetried(t *testing.T) {
 	w := newTrial(map[string][]record.Outcome{"a": {rejected}}, nil)
 	w.refuseErr = errAway
-	r := w.Handler.Direct(t.Context(), byKey, direct)
+	r := w.Handler.Direct(t.Context(), time.Time{}, byKey, direct)
 	if r.Outcome.Settled() || !errors.Is(r.Outcome.Err, errAway) || r.Pause != time.Second {
 		t.Errorf("%+v", r)
 	}
@@ -65,7 +65,7 @@ func TestADirectMessageThatFailedIsRegisteredAsItsFirstTryWithItsPause(t *testin
 		t.Run(name, func(t *testing.T) {
 			waiting := system.NewWaiting()
 			w := newTrial(map[string][]record.Outcome{"a": {c.outcome}}, waiting)
-			r := w.Handler.Direct(t.Context(), byKey, direct)
+			r := w.Handler.Direct(t.Context(), time.Time{}, byKey, direct)
 			w.Queued("id", r)
 			var want []system.Wait
 			switch {
@@ -95,14 +95,14 @@ type tryer struct {
 	tries *[]int
 }
 
-func (e tryer) Direct(_ context.Context, m record.Message) (record.Outcome, bool) {
+func (e tryer) Direct(_ context.Context, _ time.Time, m record.Message) (record.Outcome, bool) {
 	*e.tries = append(*e.tries, m.Try)
 	return processed, true
 }
 
 func TestADirectMessageIsInItsFirstTry(t *testing.T) {
 	var tries []int
-	New(tryer{&stub{}, &tries}, decode, nil, Options{}).Direct(t.Context(), byKey, direct)
+	New(tryer{&stub{}, &tries}, decode, nil, Options{}).Direct(t.Context(), time.Time{}, byKey, direct)
 	if diff := cmp.Diff([]int{1}, tries); diff != "" {
 		t.Error(diff)
 	}

@@ -21,8 +21,8 @@ const deadlineMargin = 2 * time.Second
 
 // Engine lists the methods of the engine that the function calls.
 type Engine interface {
-	Process(ctx context.Context, messages []record.Message) []record.Outcome
-	Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool)
+	ProcessUntil(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome
+	Direct(ctx context.Context, until time.Time, m record.Message) (outcome record.Outcome, published bool)
 	DirectAll(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome
 	Refuse(ctx context.Context, refused []record.Refused) error
 }
@@ -37,6 +37,11 @@ type Defer func(ctx context.Context, messages []record.Message) error
 
 // Options are the function's settings. Zero fields take the defaults in their comments.
 type Options struct {
+	// Starting is how long the handlers of a batch may start, if the context of Handle has no
+	// deadline; each then has its time, see Timeout. Defaults to no limit.
+	Starting time.Duration
+	// Timeout returns the time of an attempt of a stream. Required with Starting.
+	Timeout func(stream string) time.Duration
 	// Retry returns the policy of a stream. Defaults to [record.MessageRetry] for every stream.
 	Retry func(stream string) record.RetryPolicy
 	// MinTries is how often a message is tried at least before it becomes a dead letter. Defaults
@@ -112,29 +117,38 @@ func (h *Handler) read(deliveries []queue.Delivery) *batch {
 			d.outcome = unreadable(err)
 			continue
 		}
-		d.valid, d.message.Try = true, d.received.Receives
+		d.valid, d.message.Try = true, h.tries.own(d.received.ID, d.received.Receives)
 	}
 	return b
 }
 
-// run processes the messages, until a margin before the deadline.
+// run processes the messages, until a margin before the deadline. Without a deadline, each attempt
+// has its whole time if it starts in the time of the batch.
 func (h *Handler) run(ctx context.Context, b *batch) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
-		defer cancel()
-	}
 	var valid []*delivery
+	longest := time.Duration(0)
 	for i := range b.all {
-		if b.all[i].valid {
-			valid = append(valid, &b.all[i])
+		if !b.all[i].valid {
+			continue
+		}
+		if valid = append(valid, &b.all[i]); h.options.Starting > 0 {
+			longest = max(longest, h.options.Timeout(b.all[i].message.Stream))
 		}
 	}
-	h.process(ctx, valid)
+	var until time.Time
+	cancel := func() {}
+	if deadline, ok := ctx.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
+	} else if h.options.Starting > 0 {
+		until = b.begun.Add(h.options.Starting)
+		ctx, cancel = context.WithTimeout(ctx, h.options.Starting+longest+deadlineMargin)
+	}
+	defer cancel()
+	h.process(ctx, until, valid)
 	h.decide(b)
 }
 
-func (h *Handler) process(ctx context.Context, list []*delivery) {
+func (h *Handler) process(ctx context.Context, until time.Time, list []*delivery) {
 	if len(list) == 0 {
 		return
 	}
@@ -142,7 +156,7 @@ func (h *Handler) process(ctx context.Context, list []*delivery) {
 	for i, d := range list {
 		messages[i] = d.message
 	}
-	for i, o := range h.engine.Process(ctx, messages) {
+	for i, o := range h.engine.ProcessUntil(ctx, until, messages) {
 		list[i].outcome = o
 	}
 }
@@ -212,8 +226,11 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 		switch {
 		case behind && d.fate != moved:
 			out[i] = queue.Disposition{Retry: true, Pause: pauses[d.received.Group]}
-			h.tries.behind(d.received.ID)
+			h.tries.untried(d.received.ID)
 		case !behind && d.fate == again:
+			if notRun(d.outcome.Err) {
+				h.tries.untried(d.received.ID)
+			}
 			out[i] = queue.Disposition{Retry: true, Pause: h.pause(d)}
 			pauses[d.received.Group] = out[i].Pause
 			h.failed(d, out[i].Pause)
@@ -237,7 +254,7 @@ func (h *Handler) logSettled(d *delivery, begun time.Time) {
 }
 
 // pause returns the pause after a failed try. An effect that is sent with its message, and is to be
-// sent later, decides. Deliveries behind a failed message of the group do not count as tries.
+// sent later, decides. Deliveries that did not run the message do not count as tries.
 func (h *Handler) pause(d *delivery) time.Duration {
 	if d.received.Unread != nil {
 		return queue.UnreadPause

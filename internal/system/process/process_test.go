@@ -42,6 +42,7 @@ type stub struct {
 	deferErr  error
 	hang      bool // until the context ends, and then fail
 	left      map[string]time.Duration
+	until     time.Time
 }
 
 func (s *stub) note(ctx context.Context, what string, ids []string) {
@@ -59,15 +60,16 @@ func ids(messages []record.Message) []string {
 	return out
 }
 
-func (s *stub) Direct(ctx context.Context, m record.Message) (record.Outcome, bool) {
-	return s.Process(ctx, []record.Message{m})[0], true
+func (s *stub) Direct(ctx context.Context, _ time.Time, m record.Message) (record.Outcome, bool) {
+	return s.ProcessUntil(ctx, time.Time{}, []record.Message{m})[0], true
 }
 
 func (s *stub) DirectAll(ctx context.Context, _ time.Time, messages []record.Message) []record.Outcome {
-	return s.Process(ctx, messages)
+	return s.ProcessUntil(ctx, time.Time{}, messages)
 }
 
-func (s *stub) Process(ctx context.Context, messages []record.Message) []record.Outcome {
+func (s *stub) ProcessUntil(ctx context.Context, until time.Time, messages []record.Message) []record.Outcome {
+	s.until = until
 	s.note(ctx, "process", ids(messages))
 	out := make([]record.Outcome, len(messages))
 	for i, m := range messages {
@@ -156,6 +158,26 @@ func TestAHandlerThatHangsUntilTheDeadlineIsDeadLetteredWithItsReason(t *testing
 		want := map[string]time.Duration{"process": time.Minute - deadlineMargin, "refuse": deadlineMargin, "defer": deadlineMargin}
 		if diff := cmp.Diff(want, s.left); diff != "" {
 			t.Errorf("time left (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Where no deadline ends the function, an attempt has its whole time if it starts in the time of the
+// batch.
+func TestTheTimeOfABatchEndsWhenHandlersStartAndNotWhenTheyRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{left: map[string]time.Duration{}}
+		h := New(s, decode, s.later, Options{Starting: 28 * time.Second, Timeout: func(string) time.Duration { return time.Hour }})
+		begun := time.Now()
+		h.Handle(t.Context(), deliveries("ingress", "a g 1"))
+		if want := begun.Add(28 * time.Second); !s.until.Equal(want) || s.left["process"] != 28*time.Second+time.Hour+deadlineMargin {
+			t.Errorf("handlers start until %v, and end within %v", s.until, s.left["process"])
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		h.Handle(ctx, deliveries("ingress", "b g 1"))
+		if !s.until.IsZero() || s.left["process"] != time.Minute-deadlineMargin {
+			t.Errorf("in a function handlers start until %v, and end within %v", s.until, s.left["process"])
 		}
 	})
 }

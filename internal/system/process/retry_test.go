@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -146,6 +147,31 @@ func TestAMessageKnowsItsTry(t *testing.T) {
 	b := w.read([]queue.Delivery{sent("a", "g", "ingress", 7, noon)})
 	if got := b.all[0].message.Try; got != 7 {
 		t.Errorf("try %d", got)
+	}
+}
+
+// A delivery is no try if the message did not run: its group was busy, its handler was down or in
+// use, it was behind a failed message, or the time of its batch was over.
+func TestADeliveryThatDoesNotRunTheMessageIsNoTry(t *testing.T) {
+	later := &record.LaterError{At: noon.Add(time.Second), Err: record.ErrUntried}
+	outcomes := map[string][]record.Outcome{"a": {
+		{Err: later}, {Err: &record.HandlerError{Err: later}}, {Err: record.ErrBlocked}, {Err: fmt.Errorf("run handler: %w", context.DeadlineExceeded)}, failed, failed, processed,
+	}}
+	w := newTrial(outcomes, nil)
+	var tries []int
+	for n := range len(outcomes["a"]) {
+		d := sent("a", "g", "ingress", n+1, noon)
+		tries = append(tries, w.read([]queue.Delivery{d}).all[0].message.Try)
+		w.deliver(t, d)
+	}
+	if d := cmp.Diff([]int{1, 1, 1, 1, 1, 2, 3}, tries); d != "" {
+		t.Errorf("tries (-want +got):\n%s", d)
+	}
+	w.Queued("b", Result{Outcome: record.Outcome{Err: later}}) // the queue counts it as received once
+	w.Queued("c", Result{Outcome: failed})
+	b := w.read([]queue.Delivery{sent("b", "g", "ingress", 2, noon), sent("c", "g", "ingress", 2, noon)})
+	if b.all[0].message.Try != 1 || b.all[1].message.Try != 2 {
+		t.Errorf("tries %d and %d of messages that were not and were tried before the queue had them", b.all[0].message.Try, b.all[1].message.Try)
 	}
 }
 

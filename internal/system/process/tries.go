@@ -15,8 +15,8 @@ type tries struct {
 
 // A tried counts the deliveries of one message.
 type tried struct {
-	failed int // its handler failed
-	behind int // it was not run, because an earlier message of its group failed
+	failed  int // its handler failed
+	untried int // it was not run: an earlier message of its group failed, for example
 }
 
 // failed counts a failure and returns how many there were.
@@ -24,12 +24,12 @@ func (t *tries) failed(id string) int {
 	return t.add(id, tried{failed: 1}).failed
 }
 
-// behind counts a delivery behind a failed message.
-func (t *tries) behind(id string) { t.add(id, tried{behind: 1}) }
+// untried counts a delivery that did not run the message.
+func (t *tries) untried(id string) { t.add(id, tried{untried: 1}) }
 
 // own returns how many of a number of deliveries were tries of the message itself, at least one.
 func (t *tries) own(id string, deliveries int) int {
-	return max(deliveries-t.add(id, tried{}).behind, 1)
+	return max(deliveries-t.add(id, tried{}).untried, 1)
 }
 
 func (t *tries) add(id string, n tried) tried {
@@ -37,7 +37,7 @@ func (t *tries) add(id string, n tried) tried {
 	defer t.mu.Unlock()
 	was, known := t.count[id]
 	was.failed += n.failed
-	was.behind += n.behind
+	was.untried += n.untried
 	if was == (tried{}) {
 		return was
 	}
