@@ -8,10 +8,12 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -66,6 +68,9 @@ type Options struct {
 	Log *slog.Logger
 	// LogKeys adds the keys and groups of messages to the lines of Log. They may be personal data.
 	LogKeys bool
+	// DeadLetters bounds the dead letters of the folder. Its fields hold in place of dead_letters of
+	// the configuration.
+	DeadLetters DeadLetters
 	// MeterProvider gets the metrics, under the names that docs/observability.md lists, and
 	// TracerProvider a span for each request, each run of a handler and each delivery to a
 	// destination. Handlers have their span in their context. Set them to those of your program,
@@ -74,6 +79,17 @@ type Options struct {
 	// providers after Close: they are yours.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
+}
+
+// DeadLetters bounds the dead letters of messages, and those of effects. A zero field takes the
+// value of the configuration, or else the default.
+type DeadLetters struct {
+	// Retain is how long a dead letter is kept after its message was last refused. Defaults to 14
+	// days.
+	Retain time.Duration
+	// Most is how many dead letters of each kind are kept; beyond it the oldest are dropped.
+	// Defaults to 100,000.
+	Most int
 }
 
 // A Console is a setting of the console at /console.
@@ -95,6 +111,11 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.DeadLetters.Retain < 0 || o.DeadLetters.Most < 0 {
+		return nil, errors.New("open embedded system: DeadLetters must not be negative")
+	}
+	c.DeadLetters.Retain = cmp.Or(config.Duration(o.DeadLetters.Retain), c.DeadLetters.Retain)
+	c.DeadLetters.Most = cmp.Or(o.DeadLetters.Most, c.DeadLetters.Most)
 	s, err := embedded.Open(embedded.Options{Config: c, Server: c.Server, DataDir: dir, Listen: o.Listen, Insecure: o.Insecure, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss, MeterProvider: o.MeterProvider, TracerProvider: o.TracerProvider})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)

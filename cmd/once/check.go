@@ -135,6 +135,9 @@ func (a *app) summary(c configured) error {
 	if n := len(c.Restores); n > 0 {
 		_, _ = fmt.Fprintf(a.out, "\n%s, the last at %s\n", plural(n, "restore"), c.Restores[n-1].Format(time.RFC3339))
 	}
+	if d := c.DeadLetters.WithDefaults(); c.DeadLetters != (config.DeadLetters{}) {
+		_, _ = fmt.Fprintf(a.out, "\ndead letters are kept for %s, at most %d in a queue\n", d.Retain, d.Most)
+	}
 	if err := a.summarizeSchedules(c.Config); err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (a *app) confirm(ctx context.Context, s admin.Admin, o *dropping) (bool, er
 		count = fmt.Sprintf("the first %d dead letters", dropCounted)
 	}
 	for i := range letters {
-		o.MessageIDs = append(o.MessageIDs, letters[i].MessageID)
+		o.MessageIDs = append(append(o.MessageIDs, letters[i].MessageID), letters[i].Copies...)
 	}
 	if err := table(a.err, letterRows(letters[:min(len(letters), dropListed)])); err != nil {
 		return false, err

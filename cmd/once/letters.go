@@ -50,6 +50,19 @@ func (a *app) showDeadLetters(ctx context.Context, s admin.Admin, o showing) err
 	return nil
 }
 
+// warnOfLetters says which dead-letter queues are about to drop dead letters.
+func (a *app) warnOfLetters(queues []admin.QueueStats) (err error) {
+	for _, q := range queues {
+		if q.Expiring > 0 {
+			_, err = fmt.Fprintf(a.out, "warning: %s drops %s within a day, by dead_letters.retain\n", q.Queue, plural(q.Expiring, "dead letter"))
+		}
+		if q.NearlyFull() {
+			_, err = fmt.Fprintf(a.out, "warning: %s has %d of at most %d dead letters; beyond dead_letters.most it drops the oldest\n", q.Queue, q.Depth(), q.Most)
+		}
+	}
+	return err
+}
+
 // noLetter returns the error for an id that no dead letter has.
 func noLetter(s admin.Admin, id string) error {
 	err := fmt.Errorf("dead letter %q: %w", id, admin.ErrNotFound)
@@ -60,10 +73,10 @@ func noLetter(s admin.Admin, id string) error {
 }
 
 func letterRows(letters []admin.DeadLetter) [][]string {
-	rows := [][]string{{"QUEUE", "REASON", "STREAM", "ID", "GROUP", "DESTINATION", "SENT", "DETAIL"}}
+	rows := [][]string{{"QUEUE", "REASON", "STREAM", "ID", "GROUP", "DESTINATION", "COUNT", "SENT", "DETAIL"}}
 	for i := range letters {
 		d := &letters[i]
-		rows = append(rows, []string{d.Queue, d.Reason, dash(d.Stream), selector(d), dash(d.Group), dash(d.Destination), stamp(&d.Sent), dash(d.Detail)})
+		rows = append(rows, []string{d.Queue, d.Reason, dash(d.Stream), selector(d), dash(d.Group), dash(d.Destination), fmt.Sprint(max(1, d.Count)), stamp(&d.Sent), dash(d.Detail)})
 	}
 	return rows
 }
@@ -85,6 +98,9 @@ func (a *app) showLetter(d *admin.DeadLetter) error {
 	pairs := []string{
 		"dead letter", selector(d), "queue", d.Queue, "message id", d.MessageID, "reason", d.Reason, "detail", d.Detail, "stream", d.Stream, "group", d.Group,
 		"destination", d.Destination, "sent", stamp(&d.Sent),
+	}
+	if d.Count > 1 {
+		pairs = append(pairs, "refused", fmt.Sprintf("%d times, first at %s", d.Count, stamp(d.First)))
 	}
 	if d.Source != "" {
 		pairs = append(pairs, "source", d.Source, "epoch", fmt.Sprint(d.Epoch), "sequence", fmt.Sprint(d.Sequence))

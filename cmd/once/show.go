@@ -162,8 +162,8 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 	if err := table(a.out, rows); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", verdict(&stats), plural(stats.DeadLetters, "dead letter"))
-	return err
+	_, _ = fmt.Fprintf(a.out, "\n%s, %s\n", verdict(&stats), plural(stats.DeadLetters, "dead letter"))
+	return a.warnOfLetters(stats.Queues)
 }
 
 // verdict says in a line whether a system has work.

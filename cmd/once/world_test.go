@@ -267,7 +267,7 @@ func (c *cannedFolder) Stats(context.Context) (admin.Stats, error) {
 	return admin.Stats{
 		Streams:    []admin.StreamStats{{Stream: "chat", Groups: 2, Pending: 1, Held: 3}, {Stream: "orders", Groups: 1, TokenStats: admin.TokenStats{Done: 12}}},
 		Decorators: &admin.TokenStats{Leased: 1, Done: 20},
-		Queues:     []admin.QueueStats{{Queue: "ingress.fifo", Visible: 4, InFlight: 1}, {Queue: "ingress-dead.fifo", Visible: 2, DeadLetter: true}},
+		Queues:     []admin.QueueStats{{Queue: "ingress.fifo", Visible: 4, InFlight: 1}, {Queue: "ingress-dead.fifo", Visible: 2, DeadLetter: true, Most: 2, Expiring: 1}},
 	}.Total(), nil
 }
 
@@ -348,8 +348,9 @@ func (c *cannedFolder) DeadLetters(_ context.Context, o admin.DeadLettersOptions
 	if o.ID != "" {
 		return c.letter(o), nil
 	}
+	first := at(8)
 	return []admin.DeadLetter{
-		{Queue: "ingress-dead.fifo", Reason: "unknown", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9)},
+		{Queue: "ingress-dead.fifo", Reason: "unknown", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9), Count: 300, First: &first},
 		{Queue: "publish-dead", Reason: "gone", Detail: "410 Gone", Stream: "chat", Group: "room/1", Source: "ann", Epoch: 1, Sequence: 3, Destination: "shop", Sent: at(10)},
 	}, nil
 }
@@ -370,7 +371,8 @@ func (c *cannedFolder) letter(o admin.DeadLettersOptions) []admin.DeadLetter {
 	if o.ID != "p-1" || c.dropped {
 		return nil
 	}
-	d := admin.DeadLetter{Queue: "ingress-dead", Reason: "rejected", Detail: "no\r\nstock\u202e", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9), MessageID: "m-9"}
+	first := at(8)
+	d := admin.DeadLetter{Queue: "ingress-dead", Reason: "rejected", Detail: "no\r\nstock\u202e", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9), MessageID: "m-9", Count: 2, First: &first}
 	if o.Content != 0 {
 		d.Content = &admin.Content{ContentType: "text/plain", Headers: map[string]string{"trace": "t-1", "a": "\x1b[2J"}}
 		d.Content.SetBody([]byte("line one\nline \x1b[2J"+strings.Repeat("x", contentShown)), 25)

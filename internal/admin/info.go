@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 	"unicode/utf8"
@@ -64,7 +65,14 @@ type QueueStats struct {
 	InFlight   int  `json:"in_flight"`
 	Delayed    int  `json:"delayed"`
 	DeadLetter bool `json:"dead_letter,omitempty"`
+	// Most is how many dead letters the queue keeps. Expiring is how many it will drop within a day
+	// because of their age, counted up to 10,000. Both are set on one machine only.
+	Most     int `json:"most,omitempty"`
+	Expiring int `json:"expiring,omitempty"`
 }
+
+// NearlyFull reports whether the queue has 90 % of the dead letters that it keeps.
+func (q QueueStats) NearlyFull() bool { return q.Most > 0 && q.Depth() >= q.Most-q.Most/10 }
 
 // Depth returns the number of all messages of the queue.
 func (q QueueStats) Depth() int { return q.Visible + q.InFlight + q.Delayed }
@@ -294,11 +302,18 @@ type DeadLetter struct {
 	Epoch    uint64 `json:"epoch,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`
 	// Destination is set if the destination refused an effect.
-	Destination string    `json:"destination,omitempty"`
-	Sent        time.Time `json:"sent"`
+	Destination string `json:"destination,omitempty"`
+	// Sent is when it was refused; the last time if it was refused several times.
+	Sent time.Time `json:"sent"`
+	// Count is how many refusals under one identity the letter stands for, and First is when the
+	// first one was. They are not set for a single one.
+	Count int        `json:"count,omitempty"`
+	First *time.Time `json:"first,omitempty"`
 	// MessageID is the queue's id of the dead letter. It selects a dead letter that has no other
 	// id.
 	MessageID string `json:"message_id,omitempty"`
+	// Copies are the queue's ids of other letters of the identity, which SQS can't merge.
+	Copies []string `json:"copies,omitempty"`
 	// Content is returned if [DeadLettersOptions] ask for it.
 	Content *Content `json:"content,omitempty"`
 }
@@ -310,6 +325,23 @@ func (d *DeadLetter) Name() string {
 		return m.Number()
 	}
 	return d.ID
+}
+
+// Selector returns the id that selects the letter: that of its queue, or the name of its message if
+// there are copies, so that it selects these as well.
+func (d *DeadLetter) Selector() string {
+	if name := cmp.Or(d.Key, d.Name()); len(d.Copies) > 0 && name != "" {
+		return name
+	}
+	return d.MessageID
+}
+
+// SelectorStream returns the stream that the selector needs, or "".
+func (d *DeadLetter) SelectorStream() string {
+	if d.Selector() != d.MessageID {
+		return d.Stream
+	}
+	return ""
 }
 
 // Content is the headers and the body of a dead letter's message or effect.

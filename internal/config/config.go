@@ -36,8 +36,25 @@ type Config struct {
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
 	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`
+	// DeadLetters bounds the dead letters on one machine.
+	DeadLetters DeadLetters `json:"dead_letters,omitzero" jsonschema:"description=How long and how many dead letters are kept on one machine. On AWS the queues keep them for 14d."`
 	// Server is nil if the configuration has no settings of a server.
 	Server *Server `json:"server,omitempty" jsonschema:"description=Settings of once serve and of package embedded: address and TLS and who may call. once dev and AWS ignore them."`
+}
+
+// DeadLetters bounds the dead letters of each dead-letter queue on one machine. Zero fields take the
+// defaults of [DeadLetters.WithDefaults].
+type DeadLetters struct {
+	// Retain is how long a dead letter is kept after its message was last refused.
+	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long a dead letter is kept after its message was last refused; at least 1s. Default: 14d."`
+	// Most is how many dead letters a queue keeps. Beyond it the oldest ones are dropped.
+	Most int `json:"most,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=100000,description=How many dead letters each of the two queues keeps; beyond it the oldest ones are dropped."`
+}
+
+// WithDefaults returns d with 14 days, the retention of the queues on AWS, and 100,000 dead letters
+// a queue: their index takes about 20 MB of memory, and a listing reads them in seconds.
+func (d DeadLetters) WithDefaults() DeadLetters {
+	return DeadLetters{Retain: cmp.Or(d.Retain, Duration(14*24*time.Hour)), Most: cmp.Or(d.Most, 100_000)}
 }
 
 // Stream is one named kind of message.

@@ -86,6 +86,13 @@ func describe(t *testing.T, c *config.Config) string {
 	for _, at := range c.Restores {
 		fmt.Fprintf(&b, "restore %s\n", at.Format(time.RFC3339))
 	}
+	if c.DeadLetters != (config.DeadLetters{}) {
+		data, err := json.Marshal(c.DeadLetters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "dead letters %s\n", data)
+	}
 	if c.Server != nil {
 		data, err := json.Marshal(c.Server)
 		if err != nil {

@@ -28,7 +28,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "handlers", "ingress", "schedules", "restores", "server")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "handlers", "ingress", "schedules", "restores", "dead_letters", "server")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -62,6 +62,10 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if n, ok := top["restores"]; ok {
 		c.Restores = p.restores(n)
+	}
+	if n, ok := top["dead_letters"]; ok {
+		f := p.only(n, "retain", "most")
+		c.DeadLetters = DeadLetters{Retain: p.retention(f, "retain"), Most: p.numberTo(f, "most", maxBound)}
 	}
 	if n, ok := top["server"]; ok {
 		c.Server = p.server(n)

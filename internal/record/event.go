@@ -24,8 +24,10 @@ const (
 	EventConflict  EventName = "conflict"
 	EventPublished EventName = "published"
 	EventSkipped   EventName = "skipped"
-	EventGap       EventName = "gap"
-	EventPending   EventName = "pending"
+	// EventDropped counts dead letters that were dropped because of their age or number.
+	EventDropped EventName = "dead-letter-dropped"
+	EventGap     EventName = "gap"
+	EventPending EventName = "pending"
 
 	// EventHandlerFailed counts runs of a handler that ended with an error or a panic. A refusal by
 	// the handler is a decision and not counted.

@@ -130,6 +130,7 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 		{Name: record.EventConflict, Count: 1},
 		{Name: record.EventPublished, Count: 4},
 		{Name: record.EventSkipped, Count: 7},
+		{Name: record.EventDropped, Count: 5},
 		{Name: record.EventGap, Count: 1, Age: 1500 * time.Millisecond},
 		{Name: record.EventGap, Count: 1, Age: time.Second},
 		{Name: record.EventPending, Count: 1, Age: time.Minute},
@@ -155,7 +156,7 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 	}
 	d := docs[0]
 	want := map[string]float64{
-		"Processed": 3, "Duplicate": 1, "Held": 1, "Rejected": 5, "KeyReuse": 1, "Unknown": 1, "Retried": 1, "Conflict": 1, "Published": 4, "Skipped": 7,
+		"Processed": 3, "Duplicate": 1, "Held": 1, "Rejected": 5, "KeyReuse": 1, "Unknown": 1, "Retried": 1, "Conflict": 1, "Published": 4, "Skipped": 7, "DeadLetterDropped": 5,
 		"GapAge": 1.5, "PendingAge": 60, "HandlerFailed": 1, "Accepted": 7, "Replayed": 2, "Refused": 3, "Failed": 4, "AcceptTime": 0.03, "SessionStopped": 1, "Takeover": 2, "EndWaits": 3, "UnreadLate": 4,
 	}
 	if diff := cmp.Diff(want, d.values()); diff != "" {

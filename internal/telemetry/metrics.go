@@ -45,6 +45,7 @@ const (
 	MetricPublished    = "Published"
 	MetricSkipped      = "Skipped"
 	MetricDeadLettered = "DeadLettered"
+	MetricDropped      = "DeadLetterDropped" // by its age, or by the bound on their number; on one machine
 	MetricGapAge       = "GapAge"
 	MetricPendingAge   = "PendingAge"
 
@@ -82,7 +83,7 @@ func Unit(metric string) string {
 func Metrics() []string {
 	return []string{
 		MetricProcessed, MetricDuplicate, MetricHeld, MetricRejected, MetricKeyReuse, MetricUnknown, MetricRetried, MetricConflict, MetricPublished,
-		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricHandlerFailed, MetricAccepted, MetricReplayed, MetricRefused, MetricFailed, MetricAcceptTime, MetricDenied,
+		MetricSkipped, MetricDeadLettered, MetricDropped, MetricGapAge, MetricPendingAge, MetricHandlerFailed, MetricAccepted, MetricReplayed, MetricRefused, MetricFailed, MetricAcceptTime, MetricDenied,
 		MetricSessionStopped, MetricTakeover, MetricEndWaits, MetricUnreadLate,
 	}
 }
@@ -123,6 +124,8 @@ func MetricsOf(e *record.Event) []string {
 		return []string{MetricGapAge}
 	case record.EventPending:
 		return []string{MetricPendingAge}
+	case record.EventDropped:
+		return []string{MetricDropped}
 	case eventDeadLettered:
 		return []string{MetricDeadLettered}
 	case record.EventHandlerFailed:

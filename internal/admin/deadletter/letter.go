@@ -3,6 +3,7 @@ package deadletter
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/queue"
@@ -15,6 +16,9 @@ type Letter struct {
 	queue.Delivery
 	// Queue is the name of the dead-letter queue.
 	Queue string
+	// Count is how many refusals the letter stands for, and First is when the first one was.
+	Count int
+	First time.Time
 	// Refused is the decodable part of the letter; the reason is always set.
 	Refused record.Refused
 	// Err is the decoding error; for a trigger, which can be redriven anyway, it is
@@ -26,7 +30,9 @@ type Letter struct {
 // accepted from trusted senders only; see [wire.Defaults].
 func Read(queueName string, d queue.Delivery, trusted []string) Letter {
 	l := Letter{Delivery: d, Queue: queueName}
-	l.Refused, l.Err = wire.FromDeadLetter(&d, wire.Defaults{Trusted: trusted})
+	of := wire.Defaults{Trusted: trusted}
+	l.Refused, l.Err = wire.FromDeadLetter(&d, of)
+	l.Count, l.First = wire.Counted(&d, of)
 	return l
 }
 
@@ -74,6 +80,9 @@ func (l *Letter) Matches(f Filter) bool {
 // message are cut.
 func (l *Letter) Info() admin.DeadLetter {
 	out := admin.DeadLetter{Queue: l.Queue, Reason: l.Reason(), Detail: l.Refused.Detail, Sent: l.Sent, MessageID: l.ID}
+	if l.Count > 1 {
+		out.Count, out.First = l.Count, &l.First
+	}
 	if l.Err != nil && l.Unread == nil && out.Detail == "" {
 		out.Detail = l.Err.Error()
 	}

@@ -80,7 +80,7 @@ func Redrive(ctx context.Context, w *Walk, back Back, o Options) (Result, error)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &redrive{Options: o, back: back}
+	r := &redrive{Options: o, back: back, sent: map[string]bool{}}
 	var err error
 	r.Through, err = w.Run(ctx, r.visit)
 	return r.Result, err
@@ -90,6 +90,7 @@ type redrive struct {
 	Options
 	Result
 	back Back
+	sent map[string]bool // what this run has put back, by identity and content
 }
 
 func (r *redrive) visit(ctx context.Context, l *Letter) (v Verdict, more bool) {
@@ -97,12 +98,22 @@ func (r *redrive) visit(ctx context.Context, l *Letter) (v Verdict, more bool) {
 		r.Left++
 		return Keep, true
 	}
+	same := wire.LetterIdentity(&l.Refused)
+	if content := l.Refused.Message.Fingerprint(); same != "" {
+		same += string(content[:])
+	}
+	if l.Err == nil && r.sent[same] { // a copy
+		r.Redriven++
+		return Remove, r.Max == 0 || r.Redriven < r.Max
+	}
 	switch err := r.putBack(ctx, l); {
 	case errors.Is(err, errAnswered):
 		r.Result.Answered++
 		return Keep, true
 	case err == nil:
-		r.Redriven++
+		if r.Redriven++; same != "" {
+			r.sent[same] = true
+		}
 		return Remove, r.Max == 0 || r.Redriven < r.Max
 	// the deadline has passed: whether it was sent does not matter for the next run
 	case ctx.Err() != nil:

@@ -15,7 +15,7 @@ import (
 // matches them, with slashes in place of dots. Fields below such a field can change, too.
 func reloadable() []string {
 	return []string{
-		"destinations/*", "handlers/*/*", "schedules/*",
+		"dead_letters/*", "destinations/*", "handlers/*/*", "schedules/*",
 		"streams/*/destinations", "streams/*/direct", "streams/*/gap", "streams/*/held", "streams/*/limits", "streams/*/log/retain", "streams/*/retention", "streams/*/retry", "streams/*/state",
 		"server/auth/*", "server/admin/key", "server/cors", "server/hosts", "server/rate", "server/tls/*",
 	}

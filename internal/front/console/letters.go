@@ -19,7 +19,7 @@ func (c *console) letterRows(r *http.Request, o admin.DeadLettersOptions) ([]let
 	}
 	out := make([]letterRow, len(list))
 	for i := range list {
-		out[i] = letterRow{list[i], c.onFolder("redrive", "--id", list[i].MessageID)}
+		out[i] = letterRow{list[i], c.onFolder("redrive", "--id", list[i].Selector())}
 	}
 	return out, nil
 }
@@ -71,7 +71,7 @@ const shownBody = 64 << 10
 // letter shows one dead letter. Its headers and its body are read only if the reader asks for them.
 func (c *console) letter(r *http.Request) (view, error) {
 	id := r.FormValue("id")
-	o := admin.DeadLettersOptions{ID: id, Limit: 1}
+	o := admin.DeadLettersOptions{ID: id, Stream: r.FormValue("stream"), Limit: 1}
 	data := letter{ShowBody: r.FormValue("body") != ""}
 	if data.ShowBody {
 		o.Content = shownBody
@@ -91,6 +91,7 @@ func (c *console) letter(r *http.Request) (view, error) {
 	if data.Content != nil {
 		data.BodyText = body(&data.Content.Body)
 	}
-	commands := []string{c.onFolder("show", "--dead-letters", "--id", id), c.onFolder("redrive", "--id", id), c.onFolder("drop", "--id", id)}
+	which := append(flags(o), "--id", id)
+	commands := []string{c.onFolder(append([]string{"show", "--dead-letters"}, which...)...), c.onFolder(append([]string{"redrive"}, which...)...), c.onFolder(append([]string{"drop"}, which...)...)}
 	return view{Template: "letter", Title: "Dead letter", Live: true, Data: &data, Commands: commands}, nil
 }

@@ -109,7 +109,7 @@ func (c *console) redrive(r *http.Request) (view, error) {
 
 // drop deletes one dead letter.
 func (c *console) drop(r *http.Request) (view, error) {
-	o := admin.DropOptions{ID: r.FormValue("id"), By: operator}
+	o := admin.DropOptions{ID: r.FormValue("id"), Stream: r.FormValue("stream"), By: operator}
 	info, err := c.System.Drop(r.Context(), o)
 	if err != nil {
 		return view{}, err

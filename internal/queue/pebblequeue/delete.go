@@ -130,6 +130,7 @@ func (q *Queue) forget(gone []*entry) {
 	defer q.mu.Unlock()
 	for _, e := range gone {
 		q.index.remove(e)
+		q.merged.remove(e)
 	}
 	q.stir()
 }

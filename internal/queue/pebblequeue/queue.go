@@ -33,6 +33,8 @@ type Options struct {
 	// Write writes a batch durably and closes it. It may write the batches of concurrent callers
 	// together. Defaults to a synced commit.
 	Write func(*pebble.Batch) error
+	// Merge makes a standard queue keep one message of each identity. Defaults to none.
+	Merge Merger
 	// ReadOnly opens the queue of a database that was opened to be read only. Only Name, Peek,
 	// Stats, Len and Close may be called then.
 	ReadOnly bool
@@ -60,6 +62,10 @@ func (o Options) validate(db *pebble.DB, name string) error {
 		return errors.New("DeadLetter must be in the same database: a move is one write")
 	case o.DeadLetter != nil && queue.FIFO(o.DeadLetter.name) != queue.FIFO(name):
 		return errors.New("DeadLetter must be first-in-first-out if and only if the queue is")
+	case o.Merge != nil && (queue.FIFO(name) || o.DeadLetter != nil || o.Deduplicate > 0):
+		return errors.New("a Merger is for a standard queue without DeadLetter and Deduplicate")
+	case o.DeadLetter != nil && o.DeadLetter.options.Merge != nil:
+		return errors.New("DeadLetter must have no Merger: a move is one write")
 	case o.Deduplicate < 0:
 		return errors.New("the time to deduplicate must not be negative")
 	}
@@ -78,6 +84,7 @@ type Queue struct {
 	index   *index
 	counter uint64
 	window  window
+	merged  merged // of a queue with Options.Merge
 	waiters waiters
 	changed chan struct{} // closed by the next change of the index; nil if nobody waits for that
 	closed  bool
@@ -94,7 +101,7 @@ func Open(db *pebble.DB, name string, options Options) (*Queue, error) {
 	}
 	q := &Queue{
 		db: db, name: name, options: options.withDefaults(), seed: maphash.MakeSeed(),
-		index: newIndex(queue.FIFO(name)), window: window{sent: map[string]*sent{}},
+		index: newIndex(queue.FIFO(name)), window: window{sent: map[string]*sent{}}, merged: merged{bySeq: map[uint64]kept{}, newest: map[uint64]uint64{}},
 	}
 	q.waiters.ring = q.ring
 	for _, step := range []func() error{q.begin, q.loadMessages, q.loadWindow} {
@@ -148,6 +155,10 @@ func (q *Queue) loadMessages() error {
 		e.receives = receives[seq]
 		delete(receives, seq)
 		q.admit(e, r.Due)
+		if q.options.Merge != nil {
+			d := q.delivery(&r, seq, 0)
+			q.merged.add(e, q.identity(&d))
+		}
 		return nil
 	})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// AllOrNone returns true: one Send is one write.
-func (q *Queue) AllOrNone() bool { return true }
+// AllOrNone reports whether one Send is one write: it is, unless the queue merges.
+func (q *Queue) AllOrNone() bool { return q.options.Merge == nil }
 
 // Send puts messages with one write, and returns when it is durable. If the write fails, it is
 // unknown whether the queue has the messages when it is opened again; until then it has not.
@@ -50,6 +50,9 @@ func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble
 		return failAll(results, err)
 	}
 	defer q.busy.Done()
+	if q.options.Merge != nil {
+		return q.sendMerged(ctx, messages, sync)
+	}
 	out := q.prepare(messages, results)
 	out, earlier, forgotten := q.line(out)
 	q.finish(out, results, q.write(out, forgotten, sync))

@@ -102,6 +102,10 @@ type meta struct {
 	To      string `json:"to,omitempty"`
 	Session string `json:"session,omitempty"`
 	Number  uint64 `json:"number,omitempty"`
+	// Count is how many refusals a dead letter stands for, if there are several, and First is when
+	// the first one was.
+	Count int        `json:"count,omitempty"`
+	First *time.Time `json:"first,omitempty"`
 	// Content is that of a message of a source.
 	Content []byte `json:"content,omitempty"`
 }
@@ -140,7 +144,7 @@ func (x *meta) encode() string {
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
-		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 && x.Timer == "" && x.TimerNumber == 0 &&
+		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && x.Count == 0 && len(x.Content) == 0 && x.Timer == "" && x.TimerNumber == 0 &&
 		record.IsPlain(x.ContentType) && record.IsPlain(x.Encoding) && record.IsPlain(x.Form) && record.IsPlain(x.Principal) && record.IsPlain(x.Route)
 }
 

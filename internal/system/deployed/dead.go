@@ -34,7 +34,7 @@ func (s *System) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([
 	if err != nil {
 		return nil, err
 	}
-	out := []admin.DeadLetter{}
+	out := &deadletter.Merged{Limit: o.Limit, Content: o.Content, List: []admin.DeadLetter{}}
 	bodies := s.bodies
 	if o.Content == 0 {
 		bodies = unasked{}
@@ -42,27 +42,27 @@ func (s *System) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([
 	trusts := func(d *queue.Delivery) bool { return wire.Defaults{Trusted: trusted}.Trusts(d) }
 	for _, q := range queues {
 		whole := queue.Named(q.queue.WithBodies(bodies, trusts), q.name)
-		if out, err = list(ctx, whole, trusted, o, out); err != nil {
+		if err := list(ctx, whole, trusted, o, out); err != nil {
 			return nil, explain(err)
 		}
 	}
-	return out, nil
+	return out.List, nil
 }
 
-// list adds the dead letters of one queue, up to the limit.
-func list(ctx context.Context, q queue.Queue, trusted []string, o admin.DeadLettersOptions, out []admin.DeadLetter) ([]admin.DeadLetter, error) {
-	if len(out) >= o.Limit {
-		return out, nil
+// list adds the dead letters of one queue, up to the limit. With an id it finds all copies.
+func list(ctx context.Context, q queue.Queue, trusted []string, o admin.DeadLettersOptions, out *deadletter.Merged) error {
+	if len(out.List) >= o.Limit {
+		return nil
 	}
 	w := &deadletter.Walk{Queue: q, Trusted: trusted, Wait: deadWait}
 	defer w.Release(ctx, releaseTime)
 	_, err := w.Run(ctx, func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
 		if l.Matches(deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}) {
-			out = append(out, l.InfoWithContent(o.Content))
+			out.Add(l)
 		}
-		return deadletter.Keep, len(out) < o.Limit
+		return deadletter.Keep, o.ID != "" || len(out.List) < o.Limit
 	})
-	return out, err
+	return err
 }
 
 // A deadQueue is a dead-letter queue by the name that people give it.

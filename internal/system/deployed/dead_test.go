@@ -330,3 +330,45 @@ func TestASkipIsATaskOfThePublishFunction(t *testing.T) {
 		t.Errorf("an effect that is not pending: %v", err)
 	}
 }
+
+// TestCopiesOfOneIdentityAreOneLetter has letters that SQS can't merge.
+func TestCopiesOfOneIdentityAreOneLetter(t *testing.T) {
+	w := newWorld(t)
+	reuse := refusal("o-1", ann, record.ReasonKeyReuse)
+	reuse.Message.Body = []byte("other")
+	for range 3 {
+		w.refuse(t, refusal("o-1", ann, record.ReasonAttempts), reuse, effect())
+	}
+	w.refuse(t, refusal("o-2", ann, record.ReasonAttempts))
+	got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b admin.DeadLetter) int { return strings.Compare(a.ID, b.ID) })
+	want := []admin.DeadLetter{
+		{Queue: "ingress-dead", Reason: "attempts", Detail: "as it says", Stream: "orders", ID: "o-1", Group: "customer-7", Count: 6},
+		{Queue: "ingress-dead", Reason: "attempts", Detail: "as it says", Stream: "orders", ID: "o-2", Group: "customer-7"},
+		{Queue: "publish-dead", Reason: "gone", Detail: "410 Gone", Stream: "orders", ID: "orders/customer-7/3", Group: "customer-7", Destination: "shop", Count: 3},
+	}
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(admin.DeadLetter{}, "Sent", "MessageID", "First", "Copies")); d != "" {
+		t.Fatalf("-want +got\n%s", d)
+	}
+	if n := len(got[0].Copies); n != 5 || got[0].First == nil {
+		t.Errorf("%d copies, first at %v", n, got[0].First)
+	}
+	one, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{ID: "o-1", Limit: 1})
+	if err != nil || len(one) != 1 || one[0].Count != 6 {
+		t.Errorf("one letter: %+v, %v", one, err)
+	}
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Queue: "publish-dead"})
+	if sent := w.take(t, "PublishFifo"); err != nil || info.Redriven != 3 || len(sent) != 1 {
+		t.Errorf("redrive: %+v, %v; sent %d", info, err, len(sent))
+	}
+	dropped, err := w.system.Drop(t.Context(), admin.DropOptions{ID: "o-1", MessageIDs: append(one[0].Copies, one[0].MessageID)})
+	if err != nil || dropped.Dropped != 6 {
+		t.Errorf("drop: %+v, %v", dropped, err)
+	}
+	if left, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{}); err != nil || len(left) != 1 || left[0].ID != "o-2" {
+		t.Errorf("left: %+v, %v", left, err)
+	}
+}

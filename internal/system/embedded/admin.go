@@ -18,7 +18,9 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	if err != nil {
 		return admin.Stats{}, err
 	}
-	stats.Queues = s.queueStats()
+	if stats.Queues, err = s.queueStats(); err != nil {
+		return admin.Stats{}, err
+	}
 	waiting, err := s.queues.delayed.Stats(ctx)
 	if err != nil {
 		return admin.Stats{}, err
@@ -29,15 +31,20 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	return stats.Total(), nil
 }
 
-func (s *System) queueStats() []admin.QueueStats {
-	var out []admin.QueueStats
+func (s *System) queueStats() (out []admin.QueueStats, err error) {
 	for _, q := range s.queues.all() {
 		st := q.Stats()
-		out = append(out, admin.QueueStats{
-			Queue: q.Name(), Visible: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed, DeadLetter: strings.Contains(q.Name(), "-dead"),
-		})
+		x := admin.QueueStats{Queue: q.Name(), Visible: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed, DeadLetter: strings.HasSuffix(q.Name(), deadSuffix)}
+		if x.DeadLetter {
+			bounds := s.letterBounds()
+			x.Most = bounds.Most
+			if x.Expiring, err = q.Older(s.lettersBefore(s.options.Now().Add(noticeTime(bounds))), maxExpiring); err != nil {
+				return nil, fmt.Errorf("read dead letters: %w", err)
+			}
+		}
+		out = append(out, x)
 	}
-	return out
+	return out, nil
 }
 
 // Groups lists groups of a stream.

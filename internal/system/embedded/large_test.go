@@ -21,17 +21,23 @@ import (
 // sendSQS sends a message to the FIFO ingress queue, as an SDK would.
 func (r *running) sendSQS(t *testing.T, id, attribute string) {
 	t.Helper()
+	r.produce(t, id, id, id, attribute)
+}
+
+// produce sends a message by SQS, with an id of the queue's deduplication.
+func (r *running) produce(t *testing.T, id, body, dedup, attribute string) {
+	t.Helper()
 	text := func(value string) map[string]string {
 		return map[string]string{"DataType": "String", "StringValue": value}
 	}
-	body, err := json.Marshal(map[string]any{
-		"QueueUrl": "ingress.fifo", "MessageBody": id, "MessageGroupId": "g", "MessageDeduplicationId": id,
+	data, err := json.Marshal(map[string]any{
+		"QueueUrl": "ingress.fifo", "MessageBody": body, "MessageGroupId": "g", "MessageDeduplicationId": dedup,
 		"MessageAttributes": map[string]any{"once-stream": text("orders"), "once-id": text(id), "a": text(attribute)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address, strings.NewReader(string(body)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address, strings.NewReader(string(data)))
 	if err != nil {
 		t.Fatal(err)
 	}

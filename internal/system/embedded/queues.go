@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,8 +12,12 @@ import (
 	"github.com/effectively-once/once/internal/delay/pebbledelay"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
+
+// deadSuffix is the end of the names of dead-letter queues.
+const deadSuffix = "-dead"
 
 // queues are the queues of a deployment. They share the store's database and so its write-ahead
 // log, which is why most writes need not wait for the disk: if one is lost, everything that was
@@ -38,6 +43,9 @@ func openQueues(db *pebble.DB, options pebblequeue.Options, send delay.Send, kee
 		"ingress": &q.ingress, "ingress.fifo": &q.ingressFIFO, "publish": &q.publish, "publish.fifo": &q.publishFIFO,
 		"ingress-dead": &q.dead, "publish-dead": &q.deadPublish,
 	} {
+		if options.Merge = nil; strings.HasSuffix(name, deadSuffix) {
+			options.Merge = wire.Letters{Defaults: trusting()}
+		}
 		opened, err := pebblequeue.Open(db, name, options)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open queue %s: %w", name, err), q.Close())

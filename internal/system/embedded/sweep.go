@@ -47,9 +47,11 @@ func (s *System) sweepForever(ctx context.Context) {
 		}
 		s.sweep(ctx)
 		s.sweepEnds(ctx)
+		s.dropLetters(time.Time{})
 		s.flush()
 		if now := s.options.Now(); now.Sub(expired) >= expireEvery {
 			expired = now
+			s.sweepLetters(now)
 			s.sweepSessions(ctx)
 			if _, _, err := s.expire(ctx); err != nil && ctx.Err() == nil {
 				s.options.Log.Error("expired records not deleted", "error", err)

@@ -76,7 +76,7 @@ func TestAScrapeHasEveryMetricAndTheDepthOfQueues(t *testing.T) {
 // events returns an event of each kind.
 func events(stream string) (all []record.Event) {
 	for _, name := range []record.EventName{
-		record.EventProcessed, record.EventDuplicate, record.EventHeld, record.EventRetried, record.EventConflict, record.EventPublished, record.EventSkipped, record.EventGap,
+		record.EventProcessed, record.EventDuplicate, record.EventHeld, record.EventRetried, record.EventConflict, record.EventPublished, record.EventSkipped, record.EventDropped, record.EventGap,
 		record.EventPending, record.EventHandlerFailed, record.EventAccepted, record.EventReplayed, record.EventRefused, record.EventFailed, record.EventStopped, record.EventTakeover,
 		record.EventEndWaits, record.EventUnreadLate,
 	} {
