@@ -34,8 +34,8 @@ type Attempt[S any] struct {
 	// State is the state of the message's group after the last commit, or the zero value if there
 	// was none. It is stored as JSON. If a stored state does not fit S, by its types or because it
 	// has fields that S has not, the attempt fails: a stored state is never replaced by a zero
-	// value. It is kept until the handler sets the zero value, or for
-	// [StreamConfig.StateRetention].
+	// value. It is kept until the handler deletes it by setting the zero value, as in a.State =
+	// S{}, or for [StreamConfig.StateRetention]. A map that was emptied is not zero: set it to nil.
 	State S
 
 	inner   *record.Attempt

@@ -58,10 +58,10 @@ func (a *app) check() *cobra.Command {
 		Long: `Check reads the configuration and lists every mistake in it, with file, line and field. For a valid configuration it prints a summary, and on
 standard error warnings about settings that are allowed but probably not intended. Warnings do not change the exit code.
 
-RETENTION is how long a done message is remembered, STATE how long the state of a group outlives its last message ("kept" is until its handler deletes
-it), LOG how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
-The numbers of a group without state are remembered for 30 days after its last message, or for LOG if that is longer. NEXT TIMES are the next times of a
-schedule, in UTC.
+RETENTION is how long a done message is remembered, STATE how long the state of a group outlives its last message (forever is until the handler deletes
+it; a stream without a handler in the file shows only what is set), LOG how long the entries of the stream's logs can be read, POOL how the stream's
+pool deals entries out and what follows the last failed try of one. The numbers of a group without state are remembered for 30 days after its last
+message, or for LOG if that is longer. NEXT TIMES are the next times of a schedule, in UTC.
 
 CALLER lists who has a key of server.auth, and the streams for which it has each role. A caller without an entry in server.auth.roles may only send.
 
@@ -127,7 +127,7 @@ func (a *app) summary(c configured) error {
 	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "STATE", "GAP", "LOG", "POOL", "DESTINATIONS"}}
 	for _, name := range c.StreamNames() {
 		s := c.Streams[name]
-		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), stateOf(s), gap(s), logOf(s), poolOf(s), dash(strings.Join(s.Destinations, ", "))})
+		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), c.stateOf(name), gap(s), logOf(s), poolOf(s), dash(strings.Join(s.Destinations, ", "))})
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
@@ -204,15 +204,14 @@ func retention(s config.Stream) string {
 	return cmp.Or(s.Retention, config.Duration(record.DefaultRetention)).String()
 }
 
-// stateOf returns how long the state of a group outlives its last message.
-func stateOf(s config.Stream) string {
-	switch {
-	case s.Pool != nil:
+// stateOf returns how long the state of a group outlives its last message. A stream without a
+// handler leaves no state, as far as the file tells.
+func (c configured) stateOf(name string) string {
+	retain := c.Streams[name].State.Retain
+	if _, handled := c.Handlers[name]; !handled && retain == 0 {
 		return "-"
-	case s.State.Retain == 0:
-		return "kept"
 	}
-	return s.State.Retain.String()
+	return cmp.Or(retain, config.Forever).String()
 }
 
 // logOf returns how long entries of the stream's logs can be read.

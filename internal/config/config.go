@@ -163,8 +163,8 @@ type Limits struct {
 
 // State is the policy for the states that a stream's handler gives its groups.
 type State struct {
-	// Retain is how long a state outlives the last message of its group. 0 means for ever.
-	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long the state of a group and all that it remembers outlive its last message: at least 30d and not shorter than retention and log.retain. Default: until the handler deletes the state."`
+	// Retain is how long a state outlives the last message of its group. 0 means [Forever].
+	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long the state of a group and all that it remembers outlive its last message: forever (until the handler deletes the state) or a time of at least 30d and not shorter than retention and log.retain. Default: forever."`
 }
 
 // Log is the policy for the logs of a stream's groups.
@@ -239,7 +239,7 @@ func (s Stream) Settings(name string) record.Stream {
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 
-		StateRetention: s.State.Retain.Std(),
+		StateRetention: record.ReadRetention(s.State.Retain.Std()),
 		LogRetention:   s.logRetention(),
 	}
 }

@@ -159,7 +159,7 @@ func (p *reader) stream(n node) Stream {
 		Retention: p.retention(f, "retention"),
 	}
 	if state, ok := f["state"]; ok {
-		s.State.Retain = p.retain(state)
+		s.State.Retain = p.stateRetain(state)
 	}
 	s.Retry = p.retry(f)
 	if gap, ok := f["gap"]; ok {
@@ -245,6 +245,15 @@ func (p *reader) limits(n node) Limits {
 		Names:   p.size(f, "names"),
 		Ranges:  int(p.number(f, "ranges")), //nolint:gosec // at most maxBound
 	}
+}
+
+func (p *reader) stateRetain(n node) Duration {
+	f := p.only(n, "retain")
+	p.note(f)
+	if text, _ := p.scalar(f["retain"]); text == Forever.String() {
+		return Forever
+	}
+	return p.retention(f, "retain")
 }
 
 // retain reads a policy that has only a time.

@@ -35,10 +35,15 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 	if field, ok := f["state"]; ok && s.Pool != nil {
 		p.add(field.line, field.path, "has no meaning with a pool: its stream has no handler")
 	}
-	least := max(record.DefaultGroupRetention, s.Retention.Std(), s.logRetention())
+	least := s.leastState()
 	if path := n.path + ".state.retain"; s.State.Retain.Std() >= minRetention && s.State.Retain.Std() < least {
 		p.add(p.lines[path], path, "must be at least %v, for which the group is remembered without a state", Duration(least))
 	}
+}
+
+// leastState returns the shortest time that state.retain may be.
+func (s Stream) leastState() time.Duration {
+	return max(record.DefaultGroupRetention, s.Retention.Std(), s.logRetention())
 }
 
 // together checks references across the file.
@@ -164,13 +169,14 @@ func gapWarnings(path string, s Stream, handled bool) []string {
 		path, s.Gap.After, Duration(retry.For))}
 }
 
-// StateWarnings returns a warning for each stream whose states are kept although earlier versions
-// deleted them, as far as the file tells.
+// StateWarnings returns a warning for each stream of a handler that does not set state.retain,
+// because earlier versions deleted the states of such a stream.
 func (c *Config) StateWarnings() []string {
 	var out []string
 	for _, name := range c.HandlerNames() {
-		if c.Streams[name].State.Retain == 0 {
-			out = append(out, join("streams", name)+".state: is kept until the handler deletes it; earlier versions deleted it 30d after the last message of its group, as state: {retain: 30d} does")
+		if s := c.Streams[name]; s.State.Retain == 0 {
+			out = append(out, fmt.Sprintf("%s.state.retain: is not set: a state is kept until the handler deletes it, and earlier versions deleted it. Write retain: forever, or retain: %v to delete it that long after the last message of its group",
+				join("streams", name), Duration(s.leastState())))
 		}
 	}
 	return out

@@ -87,6 +87,8 @@ func generate(t *testing.T) *jsonschema.Schema {
 	d.DependentRequired = map[string][]string{"secret": {"webhook"}, "once": {"stream"}, "group": {"once"}, "auth": {"once"}, "header": {"auth"}, "relay": {"once"}}
 	auth, _ := d.Properties.Get("auth")
 	auth.Pattern = `^(iam|(env|file|secretsmanager|ssm):.+)$`
+	retain, _ := s.Definitions["State"].Properties.Get("retain")
+	retain.Pattern = "^forever$|" + retain.Pattern
 	names, _ := s.Definitions["Stream"].Properties.Get("destinations")
 	names.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
 	for of, field := range map[string]string{"Auth": "keys", "Admin": "key"} { // on this machine only

@@ -6,12 +6,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Duration is a time.Duration that may be written with days: 15d, 1d12h, 30s, 250ms.
 type Duration time.Duration
 
 const day = 24 * time.Hour
+
+// Forever is written as "forever", where a setting takes it.
+const Forever = Duration(record.Forever)
 
 var errDuration = errors.New(`must be a duration such as 30s, 24h or 15d`)
 
@@ -41,6 +46,9 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // String returns the duration in the format of ParseDuration: 15d, 1d12h, 30s.
 func (d Duration) String() string {
+	if d == Forever {
+		return "forever"
+	}
 	rest := d.Std()
 	if rest < day {
 		return short(rest)

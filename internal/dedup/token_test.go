@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -269,8 +270,12 @@ func TestAStatusThatCanNotBeReadIsAnError(t *testing.T) {
 
 func TestTheReplyOfANumberExpiresWithItsGroup(t *testing.T) {
 	s := bySequence
-	s.Retention = 60 * 24 * time.Hour
+	s.Retention, s.StateRetention = 60*24*time.Hour, 60*24*time.Hour
 	l := newLab(t)
+	l.scripts["p/0/1"] = func(_ context.Context, a *record.Attempt, m record.Message) error {
+		a.State = nil
+		return l.follow(a, m)
+	}
 	w := l.worker(s)
 	w.process(numbered("1: reply")...)
 	l.pass(31 * 24 * time.Hour)

@@ -171,15 +171,15 @@ func (g *Group) NeededUntil() time.Time {
 	return until
 }
 
-// Expire sets the expiry of a record that has become idle, and reports whether it did: not if at is
-// zero or the record is kept for ever. The expiry is not before [Group.NeededUntil], because the
-// caller that chose at may have seen an earlier content.
-func (g *Group) Expire(at time.Time) bool {
-	if at.IsZero() || g.Retention == 0 {
+// Expire sets the expiry of a record that a clear has left idle, and reports whether it did: not if
+// there is one, or the clear sets none, or the record is kept for ever. The record that is stored
+// decides for how long: the caller of the clear may have seen an earlier content.
+func (g *Group) Expire(now time.Time) bool {
+	if now.IsZero() || !g.Idle() || !g.Expires.IsZero() {
 		return false
 	}
-	g.Expires = latest(at, g.NeededUntil())
-	return true
+	g.Expires = g.ExpiryAt(now)
+	return !g.Expires.IsZero()
 }
 
 // Forever is how a store writes a Retention of 0. Versions that take 0 for an unknown retention

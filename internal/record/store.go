@@ -51,9 +51,8 @@ type Store interface {
 	// Clear removes pending entries by number from the group record of that incarnation, replaces
 	// others by their kept form, and marks effects of other entries as sent. Missing numbers are
 	// ignored, and so is a missing record; an entry that is kept already stays as it is. Clear
-	// changes neither the version nor other entries. If it leaves the record idle (see
-	// [Group.Idle]), and Expires is not set, it sets it by [Group.Expire] from c.Expires. No number
-	// may be in two of the lists.
+	// changes neither the version nor other entries. It sets the expiry as [Group.Expire] does. No
+	// number may be in two of the lists.
 	Clear(ctx context.Context, c Clear) error
 
 	// Held returns up to limit held messages of one source and epoch, in order, starting at a
@@ -135,8 +134,22 @@ type Clear struct {
 	// the entries of the same numbers.
 	Done []Pending
 	// Sent marks effects as sent, by the number of their entry, which stays pending.
-	Sent    map[uint64][]Sent
-	Expires time.Time
+	Sent map[uint64][]Sent
+	// Now is the time from which the record is kept if it becomes idle, see [Group.Expire]. Zero
+	// sets no expiry.
+	Now time.Time
+	// Retention and Until are those of the record that the caller has read: its Retention, and the
+	// end of its log and timers. A store may assume them, but the stored record decides.
+	Retention time.Duration
+	Until     time.Time
+}
+
+// NewClear returns a clear of nothing, by a caller that has read g.
+func NewClear(g *Group, now time.Time) Clear {
+	return Clear{
+		Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]Sent{},
+		Now: now, Retention: g.Retention, Until: latest(g.Log.Until, g.KeptForTimers()),
+	}
 }
 
 // A HeldKey names one held message.

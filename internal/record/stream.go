@@ -47,7 +47,8 @@ type Stream struct {
 	// dead-letter queue.
 	GroupRetention time.Duration
 	// StateRetention is how long a group record with state outlives its last message: at least
-	// GroupRetention, or 0 for ever. It counts for a state that an earlier handler left, too.
+	// GroupRetention and Retention, or 0 for ever. It counts for a state that an earlier handler
+	// left, too.
 	StateRetention time.Duration
 	// LogState reports whether a state belongs to the log of its group: then its record is kept as
 	// one without state. Nil means that none does.
@@ -251,8 +252,8 @@ func NewStreams(streams []Stream) (Streams, error) {
 			return nil, fmt.Errorf("stream %q: a batch handler needs a stream with state, without partitions, and a batch of at least 1", s.Name)
 		}
 		s = s.withDefaults()
-		if s.StateRetention != 0 && s.StateRetention < s.GroupRetention {
-			return nil, fmt.Errorf("stream %q: state is kept for %s, and must be for at least %s, as the record of a group without state", s.Name, s.StateRetention, s.GroupRetention)
+		if least := max(s.GroupRetention, s.Retention); s.StateRetention != 0 && s.StateRetention < least {
+			return nil, fmt.Errorf("stream %q: StateRetention (state.retain) is %s, and must be at least %s: the longest of Retention, GroupRetention and LogRetention", s.Name, s.StateRetention, least)
 		}
 		byName[s.Name] = s
 	}

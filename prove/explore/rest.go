@@ -44,7 +44,7 @@ func (w *world) complete(s *state) error {
 		return fmt.Errorf("one number was skipped, and %d effects are dead letters: %q", n, s.queues.dead)
 	}
 	for _, mark := range s.past.applied {
-		for i := range w.scenario.Stream.Effects {
+		for i := range w.effects(nameIn(mark)) {
 			if err := w.arrived(s, fmt.Sprintf("%s, effect %d", mark, i+1)); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (w *world) accounted(s *state, name string) error {
 			_, _, refused := t.Reply.Refused()
 			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint() && !refused
 		})
-		for i := range w.scenario.Stream.Effects {
+		for i := range w.effects(name) {
 			if err := w.arrived(s, fmt.Sprintf("%s, effect %d", name, i+1)); applied && err != nil {
 				return err
 			}
@@ -328,8 +328,8 @@ func (w *world) swept(s *state) error {
 		if !g.Idle() {
 			return fmt.Errorf("left over after a sweep: group %s", showGroup(g))
 		}
-		if g.Expires.IsZero() && !w.scenario.Stream.Lasts && !w.scenario.Stream.Pool {
-			return fmt.Errorf("kept for ever: group %s", showGroup(g))
+		if err := w.retained(&g); err != nil {
+			return err
 		}
 	}
 	if err := w.remembers(s.past.applied, s.view); err != nil {
@@ -341,17 +341,34 @@ func (w *world) swept(s *state) error {
 	return nil
 }
 
+// retained returns an error if an idle record has no expiry although it is not kept for ever, or if
+// its state expires too early.
+func (w *world) retained(g *record.Group) error {
+	long := w.scenario.Stream.StateRetention
+	hasState := !w.isDeleted(g.State)
+	switch {
+	case g.Expires.IsZero() && !w.scenario.Stream.Pool && (!hasState || *long > 0):
+		return fmt.Errorf("kept for ever: group %s", showGroup(*g))
+	case hasState && !g.Expires.IsZero() && (*long == 0 || g.Expires.Before(start().Add(time.Duration(*long)))):
+		return fmt.Errorf("its state expires too early: group %s", showGroup(*g))
+	}
+	return nil
+}
+
 // remembers returns an error if a state that is kept for ever lacks the change of a message that
-// was applied.
+// was applied after the last one that deleted the state.
 func (w *world) remembers(applied []string, v view) error {
-	if !w.scenario.Stream.Lasts {
+	if long := w.scenario.Stream.StateRetention; long == nil || *long > 0 {
 		return nil
 	}
 	groups, _, err := v.store.at(v.now).Load(context.Background(), w.scenario.groups(), nil)
 	if err != nil {
 		return err
 	}
-	for _, mark := range applied {
+	for _, mark := range slices.Backward(applied) {
+		if w.scenario.Messages[nameIn(mark)].Deletes {
+			break
+		}
 		if !slices.ContainsFunc(groups, func(g record.Group) bool { return slices.Contains(lines(g.State), mark) }) {
 			return fmt.Errorf("the state of a group is lost: %q is in none", mark)
 		}

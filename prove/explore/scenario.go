@@ -131,11 +131,11 @@ type Stream struct {
 	Blob           bool     `yaml:"blob"`
 	Retention      Duration `yaml:"retention"`
 	GroupRetention Duration `yaml:"group-retention"`
-	// Lasts says that the states of groups are kept for ever. Otherwise they are kept as long as
-	// the group is remembered, so that the expiry of a record is explored with its state.
-	Lasts bool             `yaml:"lasts"`
-	Gap   record.GapPolicy `yaml:"gap"`
-	After Duration         `yaml:"after"`
+	// StateRetention is [record.Stream.StateRetention], where 0 is for ever. By default a record with
+	// state is kept as one without, so that the expiry of a record is explored with its state.
+	StateRetention *Duration        `yaml:"state-retention"`
+	Gap            record.GapPolicy `yaml:"gap"`
+	After          Duration         `yaml:"after"`
 	// Distance limits how far ahead a message may be held. Defaults to the default of streams.
 	Distance uint64 `yaml:"distance"`
 	// Sequenced says that deliveries to the destinations are numbered without gaps.
@@ -164,6 +164,11 @@ type Message struct {
 	End bool `yaml:"end"`
 	// Void says that the message takes the place of a number that its sender gave up.
 	Void bool `yaml:"void"`
+	// Deletes says that the handler deletes the state of the group. The explorer keeps the state to
+	// check it, and tells the stream that the record is one without state. Silent says that the
+	// handler sends nothing.
+	Deletes bool `yaml:"deletes"`
+	Silent  bool `yaml:"silent"`
 	// Rejected says that the handler refuses the message for good, Refused that the destinations
 	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`

@@ -85,9 +85,10 @@ func (w *world) streams(a *host) []record.Stream {
 		Name: stream, Admission: s.Admission, Handler: handler, Stateless: s.Stateless, Unordered: s.Stateless,
 		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
 		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
+		LogState: w.isDeleted,
 	}
-	if !s.Lasts {
-		out.StateRetention = max(cmp.Or(out.GroupRetention, record.DefaultGroupRetention), w.logRetention())
+	if s.StateRetention != nil {
+		out.StateRetention = time.Duration(*s.StateRetention)
 	}
 	if s.Asks > 0 {
 		out.Handler, out.BatchSize = nil, s.Asks
@@ -101,6 +102,21 @@ func (w *world) streams(a *host) []record.Stream {
 	}
 	out.LogRetention = w.logRetention()
 	return []record.Stream{out}
+}
+
+// isDeleted reports whether a record with that state is kept as one without: the last message of the
+// state deleted it, or the scenario keeps no states.
+func (w *world) isDeleted(state []byte) bool {
+	all := lines(state)
+	return w.scenario.Stream.StateRetention == nil || len(all) == 0 || w.scenario.Messages[nameIn(all[len(all)-1])].Deletes
+}
+
+// effects returns how many effects the handler sends for a message.
+func (w *world) effects(name string) int {
+	if w.scenario.Messages[name].Silent {
+		return 0
+	}
+	return w.scenario.Stream.Effects
 }
 
 // logRetention returns how long entries of logs can be read, or 0 if there are no logs.
@@ -123,7 +139,7 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 		// the handler may fail below, and must not have damaged the stored state
 		copy(a.State, bytes.Repeat([]byte("?"), len(was)))
 	}
-	for i := range s.Effects {
+	for i := range w.effects(name) {
 		effect := record.Effect{To: w.scenario.destinations(), Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))}
 		if err := w.sendLater(a, name, effect); err != nil {
 			return err

@@ -235,18 +235,24 @@ func (c *comparison) retention(name string, was, is config.Stream) {
 	}
 }
 
+// state compares how long states are kept. A shorter time is no risk, because it counts from the
+// next message of a group. If the setting was absent, the deployed version may be one that deletes
+// states.
 func (c *comparison) state(name string, was, is config.Duration) {
-	if is == 0 || was > 0 && is >= was {
+	a, b := cmp.Or(was, config.Forever), cmp.Or(is, config.Forever)
+	if b >= a {
 		return
 	}
-	before := "for ever"
-	if was > 0 {
-		before = was.String()
+	x := Change{
+		Subject: "stream " + name, Change: fmt.Sprintf("state.retain %s -> %s", a, b),
+		Effect: fmt.Sprintf("from its next message on, a group that gets no message for %s loses its state", b),
+		Do:     "look that no group is idle for so long and still needed",
 	}
-	c.add(Change{
-		Subject: "stream " + name, Change: fmt.Sprintf("state.retain %s -> %s", before, is),
-		Effect: "the states of groups whose last message comes from now on are deleted earlier", Do: "look that no group is idle for so long and still needed",
-	})
+	if was == 0 {
+		x.Change = fmt.Sprintf("state.retain not set -> %s", b)
+		x.Effect += "; until then its state is kept, or deleted as the deployed version does it: earlier ones did so after 30d"
+	}
+	c.add(x)
 }
 
 func (c *comparison) gap(name string, was, is config.Stream) {

@@ -69,7 +69,7 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		{"retention above that of a queue", "orders: {", "orders: {retention: 14d, ", &change.Waiting{Queued: 5}, []string{"stream orders: retention 15d -> 14d []"}},
 		{"retention of numbers", "admission: sequence", "admission: sequence, retention: 1d", busy, []string{"stream chat: retention 15d -> 1d []"}},
 		{"longer retention", "orders: {", "orders: {retention: 20d, ", busy, []string{"stream orders: retention 15d -> 20d [6 dead letters of all streams] risk"}},
-		{"states with an end", "orders: {", "orders: {state: {retain: 90d}, ", busy, []string{"stream orders: state.retain for ever -> 90d []"}},
+		{"states with an end", "orders: {", "orders: {state: {retain: 90d}, ", busy, []string{"stream orders: state.retain not set -> 90d []"}},
 		{"gap fail", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", busy, []string{"stream chat: gap.policy wait -> fail [4 held] risk"}},
 		{"gap fail, idle", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", idle, []string{"stream chat: gap.policy wait -> fail []"}},
 		{"shorter gap", "gap: {policy: skip, after: 1d}", "gap: {policy: skip, after: 1s}", busy, []string{"stream gaps: gap.after 1d -> 1s [3 held] risk"}},
@@ -150,7 +150,11 @@ func TestGroupsWithNumbersOfARemovedRestoreAreCounted(t *testing.T) {
 
 func TestOnlyAShorterRetentionOfStatesNeedsCare(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{"90d", "60d", "state.retain 90d -> 60d"}, {"60d", "90d", ""}, {"60d", "60d", ""},
+		{"90d", "60d", "state.retain 90d -> 60d"},
+		{"60d", "90d", ""},
+		{"60d", "60d", ""},
+		{"forever", "60d", "state.retain forever -> 60d"},
+		{"60d", "forever", ""},
 	} {
 		text := "streams: {a: {state: {retain: %s}, log: {}}}"
 		changes := change.Compare(parse(t, fmt.Sprintf(text, c.from)), parse(t, fmt.Sprintf(text, c.to)), nil)
@@ -158,7 +162,9 @@ func TestOnlyAShorterRetentionOfStatesNeedsCare(t *testing.T) {
 			t.Errorf("%s to %s: %+v", c.from, c.to, changes)
 		}
 	}
-	if changes := change.Compare(parse(t, "streams: {a: {state: {retain: 60d}}}"), parse(t, "streams: {a: {}}"), nil); len(changes) > 0 {
-		t.Errorf("for ever: %+v", changes)
+	for _, from := range []string{"60d", "forever"} {
+		if changes := change.Compare(parse(t, "streams: {a: {state: {retain: "+from+"}, log: {}}}"), parse(t, "streams: {a: {log: {}}}"), nil); len(changes) > 0 {
+			t.Errorf("%s to the default: %+v", from, changes)
+		}
 	}
 }

@@ -71,8 +71,8 @@ func (i *Issuer) writeEpoch(ctx context.Context, s record.SourceEpoch, loaded *r
 // store. A message that it lets pass may still be late: the number of its source decides when it is
 // processed.
 //
-// It renews the record of an epoch that is used, so that the epoch is remembered for as long as the
-// numbers of its source are.
+// It renews the record of an epoch that is used, so that the epoch is remembered for as long as a
+// group without state remembers the numbers of its source.
 func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []error {
 	errs, err := i.checkEpochs(ctx, messages)
 	if errors.Is(err, record.ErrCorrupt) && len(messages) > 1 {

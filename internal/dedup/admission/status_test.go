@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/dedup/memstore"
@@ -67,7 +66,7 @@ func TestStatusFindsTheReplyOfANumberThatIsPublishedMeanwhile(t *testing.T) {
 		if err := store.MarkDone(t.Context(), []record.Token{entry.DoneToken(m.GroupKey(), noon)}); err != nil {
 			t.Error(err)
 		}
-		if err := store.Clear(t.Context(), record.Clear{Group: m.GroupKey(), Incarnation: 1, Numbers: []uint64{1}, Expires: noon.Add(time.Hour)}); err != nil {
+		if err := store.Clear(t.Context(), record.Clear{Group: m.GroupKey(), Incarnation: 1, Numbers: []uint64{1}, Now: noon}); err != nil {
 			t.Error(err)
 		}
 	}

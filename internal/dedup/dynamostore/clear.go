@@ -50,7 +50,8 @@ func partsOf(c *record.Clear) []record.Clear {
 		}
 		numbers, sent, done, parts = numbers[n:], sent[m:], done[k:], append(parts, part)
 	}
-	parts[len(parts)-1].Expires = c.Expires
+	last := &parts[len(parts)-1]
+	last.Now, last.Retention, last.Until = c.Now, c.Retention, c.Until
 	return parts
 }
 
@@ -64,13 +65,14 @@ type sight struct {
 	sent    item     // by number
 	held    bool
 	expires bool
-	lasts   bool      // it is kept for ever
-	until   time.Time // see [record.Group.NeededUntil]; of what the clear leaves
+	keep    time.Duration // its retention
+	until   time.Time     // the end of its log, and [record.Group.NeededUntil] of what the clear leaves
 }
 
-// guess returns the usual content: exactly the entries to clear, with none marked as sent before.
+// guess returns the usual content: exactly the entries to clear, with none marked as sent before,
+// and the retention of the record that the caller has read.
 func guess(c *record.Clear) *sight {
-	g := &sight{pending: slices.Clone(c.Numbers)}
+	g := &sight{pending: slices.Clone(c.Numbers), keep: c.Retention, until: c.Until}
 	for n := range c.Sent {
 		if !slices.Contains(g.pending, n) {
 			g.pending = append(g.pending, n)
@@ -133,7 +135,7 @@ func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	if err != nil || found.Incarnation != c.Incarnation {
 		return nil, err
 	}
-	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil, lasts: found.Retention == 0}
+	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil, keep: found.Retention}
 	for _, p := range found.Pending {
 		g.pending = append(g.pending, p.Number)
 		if p.Kept() {
@@ -141,7 +143,7 @@ func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 		}
 	}
 	found.Pending = slices.DeleteFunc(found.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
-	g.until = found.NeededUntil()
+	g.until = latest(found.Log.Until, found.NeededUntil())
 	return g, nil
 }
 
@@ -151,10 +153,7 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 	x = newExpression()
 	x.equal(number(c.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	busy, until := false, c.Expires
-	if g.until.After(until) { // a timer was set, or an entry kept, since the publisher read the group
-		until = g.until
-	}
+	busy, until := false, latest(c.Now.Add(g.keep), g.until)
 	for _, n := range g.pending {
 		switch done := slices.IndexFunc(c.Done, func(p record.Pending) bool { return p.Number == n }); {
 		case slices.Contains(c.Numbers, n):
@@ -165,9 +164,7 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 		case done >= 0:
 			gone = append(gone, n)
 			keep(x, c.Group, &c.Done[done], g.sent[numberName(n)])
-			if c.Done[done].DoneUntil.After(until) {
-				until = c.Done[done].DoneUntil
-			}
+			until = latest(until, c.Done[done].DoneUntil)
 		default:
 			busy = true
 			if err := markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
@@ -175,13 +172,24 @@ func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint6
 			}
 		}
 	}
-	if !busy && !g.held && !g.expires && !g.lasts && !c.Expires.IsZero() {
+	idle := !busy && !g.held && !g.expires && !c.Now.IsZero()
+	if idle && g.keep > 0 {
 		expire(x, until, g.pending)
 	}
 	if len(x.sets)+len(x.removes) == 0 {
 		return nil, nil, nil
 	}
+	if idle {
+		x.keeps(g.keep)
+	}
 	return x, gone, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // keep replaces an entry by its kept form, on the condition that the entry exists and has the
@@ -200,8 +208,8 @@ func keep(x *expression, key record.GroupKey, p *record.Pending, seen types.Attr
 }
 
 // expire sets the expiry of an idle record, on the condition that it has the assumed entries,
-// nothing held, no timer that needs it for longer, and is not kept for ever. The clear leaves none
-// of the entries but kept ones.
+// nothing held, and no timer that needs it for longer. The clear leaves none of the entries but kept
+// ones.
 func expire(x *expression, at time.Time, assumed []uint64) {
 	x.size(len(assumed), attrPending)
 	for _, n := range assumed {
@@ -209,7 +217,6 @@ func expire(x *expression, at time.Time, assumed []uint64) {
 	}
 	x.missing(attrHeld)
 	x.missing(attrExpires)
-	x.below(record.StoredRetention(0), attrRetention)
 	x.notAfter(at, attrUntil)
 	x.set(instant(at), attrExpires)
 	x.set(ttl(at), attrTTL)

@@ -76,9 +76,13 @@ func (x *expression) notAfter(at time.Time, name string) {
 	x.conditions = append(x.conditions, "(attribute_not_exists("+x.path(name)+") OR "+x.path(name)+"<="+x.value(instant(at))+")")
 }
 
-// below requires a retention that is shorter than another one.
-func (x *expression) below(d time.Duration, name string) {
-	x.conditions = append(x.conditions, x.path(name)+"<"+x.value(keepFor(d)))
+// keeps requires a record with that retention.
+func (x *expression) keeps(d time.Duration) {
+	if d > 0 {
+		x.equal(keepFor(d), attrRetention)
+		return
+	}
+	x.conditions = append(x.conditions, "(attribute_not_exists("+x.path(attrRetention)+") OR "+x.path(attrRetention)+">="+x.value(keepFor(0))+")")
 }
 
 // live requires an item that has not expired.

@@ -232,7 +232,7 @@ func TestAClearWithALostReplySucceeds(t *testing.T) {
 	w.commit(t, following(w.group(t), "first", 1, 2))
 	w.net.operation = "UpdateItem"
 	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: at}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Now: at.Add(-time.Hour), Retention: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.group(t); len(g.Pending) != 0 || !g.Expires.Equal(at) {
@@ -243,14 +243,14 @@ func TestAClearWithALostReplySucceeds(t *testing.T) {
 func TestAClearOfAllThatIsPendingIsOneRequest(t *testing.T) {
 	w := newWorld(t)
 	w.commit(t, following(w.group(t), "first", 1, 2))
-	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: time.Now().Add(time.Hour)}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Now: time.Now(), Retention: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	lasting := following(w.group(t), "second", 3, 4)
 	lasting.Next.Retention, lasting.Next.Expires = 0, time.Time{}
 	w.commit(t, lasting)
 	// the publisher knows from its view that the record is kept for ever
-	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{3, 4}}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{3, 4}, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"UpdateItem", "UpdateItem"}; !slices.Equal(w.net.requests, want) {
@@ -284,7 +284,7 @@ func TestACommitOfMoreEntriesThanAnExpressionNames(t *testing.T) {
 	if len(g.Pending) != 799 || !slices.Equal(g.Pending[6].Sent, sent[8]) {
 		t.Errorf("%d entries, want 799; entry %d has %v sent", len(g.Pending), g.Pending[6].Number, g.Pending[6].Sent)
 	}
-	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: many(1, 800), Expires: time.Now().Add(time.Hour)}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: many(1, 800), Now: time.Now(), Retention: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.group(t); len(g.Pending) != 0 || g.Expires.IsZero() {

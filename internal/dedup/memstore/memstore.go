@@ -223,9 +223,7 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 			}
 		}
 	}
-	if g.Idle() && g.Expires.IsZero() {
-		_ = g.Expire(c.Expires)
-	}
+	_ = g.Expire(c.Now)
 	s.groups[c.Group] = g
 	return nil
 }

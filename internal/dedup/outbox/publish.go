@@ -169,7 +169,7 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 // tokens, which have to be marked done first.
 func (p *Publisher) published(pub *publication) []record.Token {
 	now, g := p.cfg.Now(), &pub.group
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: g.ExpiryAt(now)}
+	c := record.NewClear(g, now)
 	for _, s := range pub.list {
 		if s.Err != nil {
 			// of many effects behind a failed one, one error is enough

@@ -39,7 +39,7 @@ func (p *Publisher) Release(ctx context.Context, key record.GroupKey) error {
 	if err := p.MarkLeftovers(ctx, key, kept, now); err != nil {
 		return err
 	}
-	c := record.Clear{Group: key, Incarnation: g.Incarnation, Expires: g.ExpiryAt(now)}
+	c := record.NewClear(&g, now)
 	for _, entry := range kept {
 		c.Numbers = append(c.Numbers, entry.Number)
 	}

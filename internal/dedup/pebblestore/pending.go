@@ -62,5 +62,5 @@ func settle(g *record.Group, c *record.Clear) bool {
 			}
 		}
 	}
-	return g.Idle() && g.Expires.IsZero() && g.Expire(c.Expires) || changed
+	return g.Expire(c.Now) || changed
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ func clearCases() []testCase {
 		{name: "a clear sets no expiry before the retention after the last timer", run: testClearTimers},
 		{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
 		{name: "a clear sets no expiry before the entries that are kept, of this clear and of others", run: testClearLatest},
-		{name: "a clear sets no expiry of a record that is kept for ever", run: testClearLasts},
+		{name: "a clear sets no expiry of a record that is kept for ever", run: testClearForever},
+		{name: "a clear keeps a record for its stored retention, not for that which its caller has read", run: testClearRetention},
 		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
 		{name: "a mark of a number that is not there marks nothing, nor what comes under that number", run: testClearSentMissing},
 		{name: "an expired record is not cleared", run: testClearExpired},
@@ -28,8 +30,11 @@ func clearCases() []testCase {
 	}
 }
 
+// clear clears for a caller that has read a record with a retention of an hour, unless c says
+// another one.
 func (s *suite) clear(t *testing.T, c record.Clear) {
 	t.Helper()
+	c.Retention = cmp.Or(c.Retention, time.Hour)
 	if err := s.Clear(t.Context(), c); err != nil {
 		t.Fatalf("clear: %v", err)
 	}
@@ -41,7 +46,7 @@ func testClear(t *testing.T, s *suite) {
 		c.Next.Pending = pending(1, 3, 5)
 	})
 	for range 2 {
-		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{5, 1}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{5, 1}, Now: s.clock.Now()})
 		want.Pending = pending(3)
 		same(t, "record", s.group(t, groupA()), want)
 	}
@@ -50,33 +55,33 @@ func testClear(t *testing.T, s *suite) {
 
 func testClearMissing(t *testing.T, s *suite) {
 	for _, incarnation := range []uint64{1000, 0} { // a missing record has incarnation 0
-		s.clear(t, record.Clear{Group: groupA(), Incarnation: incarnation, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: incarnation, Numbers: []uint64{1}, Now: s.clock.Now()})
 		same(t, "missing record", s.group(t, groupA()), record.Group{Key: groupA()})
 	}
 
 	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Now: s.clock.Now()})
 	// as many as are pending
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(time.Hour)})
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]record.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Now: s.clock.Now()})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]record.Sent{1: {{To: "x"}}}, Now: s.clock.Now()})
 	same(t, "record", s.group(t, groupA()), want)
 }
 
 func testClearExpires(t *testing.T, s *suite) {
 	s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
-	first := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
+	first := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Now: s.clock.Now()}
 	s.clear(t, first)
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s while an entry is pending", g.Expires)
 	}
 	// 1 is gone already
-	last := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: s.clock.In(2 * time.Hour)}
+	last := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 2}, Now: s.clock.In(time.Hour)}
 	s.clear(t, last)
-	want := last.Expires
-	last.Expires = s.clock.In(3 * time.Hour)
+	want := s.clock.In(2 * time.Hour)
+	last.Now = s.clock.In(2 * time.Hour)
 	s.clear(t, last)
 	if g := s.group(t, groupA()); !g.Expires.Equal(want) {
-		t.Errorf("expires %s, want %s as the clear that emptied it said", g.Expires, want)
+		t.Errorf("expires %s, want %s as from the clear that emptied it", g.Expires, want)
 	}
 	s.clock.Advance(2 * time.Hour)
 	same(t, "record after its expiry", s.group(t, groupA()), record.Group{Key: groupA()})
@@ -87,7 +92,7 @@ func testClearHeld(t *testing.T, s *suite) {
 		c.Next.Pending = pending(1)
 		c.Next.Sources = map[string]record.Source{"s": {Next: 2, Held: record.Ranges{{First: 5, Last: 5}}}}
 	})
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Now: s.clock.Now()})
 	g.Pending = nil
 	same(t, "record", s.group(t, groupA()), g)
 }
@@ -97,15 +102,15 @@ func testClearTimers(t *testing.T, s *suite) {
 	timers := map[string]record.Timer{"late": {Number: 3, Due: due}, "early": {Number: 2, Due: s.clock.In(time.Minute).UTC().Truncate(time.Millisecond)}}
 	for _, c := range []struct {
 		clear, want time.Time
-	}{{s.clock.In(time.Hour), due.Add(time.Hour)}, {due.Add(2 * time.Hour), due.Add(2 * time.Hour)}} {
+	}{{s.clock.Now(), due.Add(time.Hour)}, {due.Add(time.Hour), due.Add(2 * time.Hour)}} {
 		key := record.GroupKey{Stream: groupA().Stream, Group: "timers " + c.clear.String()}
 		s.commit(t, s.group(t, key), func(x *record.Commit) {
 			x.Next.Pending, x.Next.Retention, x.Next.Timers = pending(1), time.Hour, timers
 		})
-		s.clear(t, record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}, Expires: c.clear})
+		s.clear(t, record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}, Now: c.clear})
 		g := s.group(t, key)
 		if g.Expires.Sub(c.want).Abs() > time.Second {
-			t.Errorf("clear with expiry %s: the record expires %s, want %s", c.clear, g.Expires, c.want)
+			t.Errorf("clear at %s: the record expires %s, want %s", c.clear, g.Expires, c.want)
 		}
 		same(t, "timers", g.Timers, timers)
 		s.commit(t, g, func(x *record.Commit) { x.Next.Timers = map[string]record.Timer{"early": timers["early"]} })
@@ -120,11 +125,11 @@ func testClearIdle(t *testing.T, s *suite) {
 	want.Expires = s.clock.In(time.Hour)
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000})
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
-		t.Errorf("expires %s by a clear without an expiry", g.Expires)
+		t.Errorf("expires %s by a clear without a time", g.Expires)
 	}
 	// the second one is too late
-	for _, expires := range []time.Time{want.Expires, s.clock.In(2 * time.Hour)} {
-		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: expires})
+	for _, now := range []time.Time{s.clock.Now(), s.clock.In(time.Hour)} {
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Retention: time.Hour, Now: now})
 		same(t, "record", s.group(t, groupA()), want)
 	}
 }
@@ -132,7 +137,7 @@ func testClearIdle(t *testing.T, s *suite) {
 func testClearLatest(t *testing.T, s *suite) {
 	late := s.clock.In(5 * time.Hour)
 	clears := func(g record.Group) map[string]record.Clear {
-		done, of := kept(g.Pending[0], late), record.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: s.clock.In(time.Hour)}
+		done, of := kept(g.Pending[0], late), record.Clear{Group: g.Key, Incarnation: g.Incarnation, Now: s.clock.Now()}
 		alone, all, other := of, of, of
 		alone.Done, alone.Numbers = []record.Pending{done}, []uint64{2}
 		all.Done = []record.Pending{done, kept(g.Pending[1], s.clock.In(time.Minute))}
@@ -157,24 +162,24 @@ func testClearLatest(t *testing.T, s *suite) {
 		c.Next.Pending = []record.Pending{kept(pending(1)[0], late), kept(pending(2)[0], s.clock.In(time.Minute))}
 	})
 	want := s.clock.In(time.Hour)
-	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Numbers: []uint64{1}, Done: []record.Pending{kept(g.Pending[1], late)}, Expires: want})
+	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Numbers: []uint64{1}, Done: []record.Pending{kept(g.Pending[1], late)}, Now: s.clock.Now()})
 	if at := s.group(t, groupB()).Expires; !at.Equal(want) {
-		t.Errorf("the record expires %s, want %s as the clear says", at, want)
+		t.Errorf("the record expires %s, want %s as from the clear on", at, want)
 	}
 }
 
-func testClearLasts(t *testing.T, s *suite) {
-	lasts := func(c *record.Commit) { c.Next.Pending, c.Next.Retention = pending(1), 0 }
-	g := s.commit(t, s.group(t, groupA()), lasts)
+func testClearForever(t *testing.T, s *suite) {
+	forever := func(c *record.Commit) { c.Next.Pending, c.Next.Retention = pending(1), 0 }
+	g := s.commit(t, s.group(t, groupA()), forever)
 	// a publisher may have seen the record when it had no state
-	c := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
+	c := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Now: s.clock.Now()}
 	g.Pending = nil
 	for range 2 {
 		s.clear(t, c)
 		same(t, "record", s.group(t, groupA()), g)
 	}
-	kept := s.commit(t, s.group(t, groupB()), lasts)
-	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Done: []record.Pending{kept.Pending[0].Keep(s.clock.Now())}, Expires: c.Expires})
+	kept := s.commit(t, s.group(t, groupB()), forever)
+	s.clear(t, record.Clear{Group: groupB(), Incarnation: 1000, Done: []record.Pending{kept.Pending[0].Keep(s.clock.Now())}, Now: c.Now, Retention: time.Hour})
 	s.clock.Advance(24 * 365 * time.Hour)
 	if at := s.group(t, groupB()); at.Version == 0 || !at.Expires.IsZero() {
 		t.Errorf("record %v after a year", at)
@@ -184,15 +189,61 @@ func testClearLasts(t *testing.T, s *suite) {
 	// a record whose state is deleted has an expiry again
 	g = s.commit(t, g, func(c *record.Commit) { c.Next.Pending, c.Next.Retention = pending(2), time.Hour })
 	g.Pending, g.Expires = nil, s.clock.In(time.Hour)
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: g.Expires})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Now: s.clock.Now()})
 	same(t, "record without state", s.group(t, groupA()), g)
+}
+
+func testClearRetention(t *testing.T, s *suite) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name       string
+		seen, kept time.Duration // by the caller, and by the commit that came then; 0 is for ever
+	}{
+		{"no other commit", day, day},
+		{"a state was written", day, 90 * day},
+		{"a state was written that is kept for ever", day, 0},
+		{"a state was deleted", 90 * day, day},
+		{"a state that was kept for ever was deleted", 0, day},
+	} {
+		for way, settle := range map[string]func(c *record.Clear, p record.Pending){
+			"removed": func(c *record.Clear, p record.Pending) { c.Numbers = []uint64{p.Number} },
+			"kept":    func(c *record.Clear, p record.Pending) { c.Done = []record.Pending{kept(p, s.clock.In(time.Hour))} },
+			"gone":    func(*record.Clear, record.Pending) {},
+		} {
+			key := record.GroupKey{Stream: groupA().Stream, Group: c.name + " " + way}
+			view := s.commit(t, s.group(t, key), func(x *record.Commit) {
+				x.Next.Retention = c.seen
+				if way != "gone" {
+					x.Next.Pending = pending(1)
+				}
+			})
+			clear := record.NewClear(&view, s.clock.Now())
+			if way != "gone" {
+				settle(&clear, view.Pending[0])
+			}
+			s.commit(t, s.group(t, key), func(x *record.Commit) { x.Next.Retention = c.kept })
+			for range 2 {
+				if err := s.Clear(t.Context(), clear); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var want time.Time
+			if c.kept > 0 {
+				want = s.clock.In(c.kept)
+			}
+			// a clear that has nothing to remove is for a record of which its caller knows that it expires
+			if g := s.group(t, key); !g.Expires.Equal(want) && (way != "gone" || c.seen > 0) {
+				t.Errorf("%s, entry %s: the record expires %v, want %v", c.name, way, g.Expires, want)
+			}
+		}
+	}
 }
 
 func testClearSent(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
 	sent := []record.Sent{{Effect: 0, To: "ledger"}, {Effect: 1, To: "shop"}}
 	for _, part := range [][]record.Sent{sent[:1], sent[:1], sent[1:], sent} {
-		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{2: part}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{2: part}, Now: s.clock.Now()})
 	}
 	g.Pending[1].Sent = sent
 	same(t, "record", s.group(t, groupA()), g)
@@ -215,7 +266,7 @@ func testClearExpired(t *testing.T, s *suite) {
 	// An engine never lets a record with pending entries expire; a store must still not revive one.
 	s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending, c.Next.Expires = pending(1), s.clock.In(time.Minute) })
 	s.clock.Advance(time.Minute)
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Now: s.clock.Now()})
 	same(t, "record", s.group(t, groupA()), record.Group{Key: groupA()})
 }
 
@@ -223,12 +274,12 @@ func testClearKeeps(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "ledger"}}}})
 	done := kept(g.Pending[0], s.clock.In(time.Hour))
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{done}, Sent: map[uint64][]record.Sent{2: {{To: "shop"}}}, Expires: s.clock.In(2 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{done}, Sent: map[uint64][]record.Sent{2: {{To: "shop"}}}, Now: s.clock.In(time.Hour)})
 	g.Pending[0], g.Pending[1].Sent = done, []record.Sent{{To: "shop"}}
 	same(t, "record", s.group(t, groupA()), g)
 
 	later := kept(done, s.clock.In(3*time.Hour))
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}, Expires: s.clock.In(2 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}, Now: s.clock.In(time.Hour)})
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}})
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "shop"}}}})
 	same(t, "record after another clear", s.group(t, groupA()), g)
@@ -241,26 +292,26 @@ func testClearKeepsMissing(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
 	gone := kept(pending(2)[0], s.clock.In(time.Hour))
 	for _, c := range []record.Clear{
-		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}, Expires: s.clock.In(time.Hour)},
+		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}, Now: s.clock.Now()},
 		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}},
 		{Group: groupA(), Incarnation: 999, Done: []record.Pending{kept(g.Pending[0], s.clock.In(time.Hour))}},
 	} {
 		s.clear(t, c)
 		same(t, "record", s.group(t, groupA()), g)
 	}
-	s.clear(t, record.Clear{Group: groupB(), Done: []record.Pending{gone}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupB(), Done: []record.Pending{gone}, Now: s.clock.Now()})
 	same(t, "missing record", s.group(t, groupB()), record.Group{Key: groupB()})
 }
 
 func testClearKeepsExpires(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
 	first, second := kept(g.Pending[0], s.clock.In(time.Hour)), kept(g.Pending[1], s.clock.In(time.Hour))
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{first}, Expires: s.clock.In(2 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{first}, Now: s.clock.In(time.Hour)})
 	if at := s.group(t, groupA()).Expires; !at.IsZero() {
 		t.Errorf("expires %s while an entry is pending", at)
 	}
 	// the entries of this clear are not all of the record
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{second}, Expires: s.clock.In(3 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{second}, Now: s.clock.In(2 * time.Hour)})
 	g.Pending, g.Expires = []record.Pending{first, second}, s.clock.In(3*time.Hour)
 	same(t, "record", s.group(t, groupA()), g)
 	s.clock.Advance(3 * time.Hour)
@@ -271,7 +322,7 @@ func testClearKept(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) {
 		c.Next.Pending = []record.Pending{kept(pending(1)[0], s.clock.In(time.Hour)), kept(pending(2)[0], s.clock.In(time.Hour))}
 	})
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Now: s.clock.Now()})
 	g.Pending, g.Expires = g.Pending[1:], s.clock.In(time.Hour)
 	same(t, "record", s.group(t, groupA()), g)
 }

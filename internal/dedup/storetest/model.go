@@ -195,7 +195,7 @@ func (m *machine) timers(rt *rapid.T) map[string]record.Timer {
 
 func (m *machine) clear(rt *rapid.T) {
 	g := recent(rt, m.groups)
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: m.expires(rt), Sent: map[uint64][]record.Sent{}}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Now: m.expires(rt), Sent: map[uint64][]record.Sent{}}
 	for _, p := range g.Pending {
 		switch rapid.IntRange(0, 3).Draw(rt, "clear") {
 		case 0:
@@ -205,6 +205,10 @@ func (m *machine) clear(rt *rapid.T) {
 		case 2:
 			c.Done = append(c.Done, kept(p, m.stores[0].clock.In(time.Duration(rapid.IntRange(1, 3).Draw(rt, "kept minutes"))*time.Minute)))
 		}
+	}
+	// a clear of nothing is for a record of which its caller knows that it expires
+	if c.Retention = g.Retention; len(c.Numbers)+len(c.Done)+len(c.Sent) > 0 {
+		c.Retention = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(rt, "seen retention")
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Clear(m.t.Context(), c) })
 }
