@@ -3,11 +3,9 @@ package once
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"time"
 
@@ -32,10 +30,12 @@ type Stateless = struct{}
 // must not be used after the handler has returned.
 type Attempt[S any] struct {
 	// State is the state of the message's group after the last commit, or the zero value if there
-	// was none. It is stored as JSON. If a stored state does not fit S, by its types or because it
-	// has fields that S has not, the attempt fails: a stored state is never replaced by a zero
-	// value. It is kept until the handler deletes it by setting the zero value, as in a.State =
-	// S{}, or for [StreamConfig.StateRetention]. A map that was emptied is not zero: set it to nil.
+	// was none. It is stored as JSON. Fields that S does not have, as those of a newer version of
+	// the program, are kept in structs at the same path. In elements of arrays they can't be kept.
+	// With such a field, or with another type, the attempt fails: a stored state is never replaced
+	// by a zero value (see [StreamConfig.Upgrade]). The state is kept until the handler deletes it by
+	// setting the zero value, as in a.State = S{}, which deletes the unknown fields, too, or for
+	// [StreamConfig.StateRetention]. A map that was emptied is not zero: set it to nil.
 	State S
 
 	inner   *record.Attempt
@@ -169,51 +169,25 @@ func (a *Attempt[S]) fail(err error) {
 }
 
 // adapt returns the engine's handler for a typed one.
-func adapt[S any](h Handler[S], allowed []string) record.Handler {
+func adapt[S any](h Handler[S], c StreamConfig) record.Handler {
+	allowed := slices.Clone(c.Destinations)
 	return func(ctx context.Context, inner *record.Attempt, m record.Message) error {
-		a := &Attempt[S]{inner: inner, allowed: allowed}
-		if err := decodeState(inner.State, &a.State); err != nil {
-			return fmt.Errorf("decode state of group %s as %s: %w", m.GroupKey(), reflect.TypeFor[S](), err)
+		state, before, err := decodeState[S](inner.State, c.Upgrade)
+		if err != nil {
+			return fmt.Errorf("decode state of group %s: %w", m.GroupKey(), err)
 		}
+		a := &Attempt[S]{State: state, inner: inner, allowed: allowed}
 		if err := h(ctx, a, public(&m)); err != nil {
 			return err
 		}
 		if a.err != nil {
 			return a.err
 		}
-		state, err := encodeState(a.State)
-		if err != nil {
+		if inner.State, err = encodeState(a.State, before); err != nil {
 			return fmt.Errorf("encode state of group %s: %w", m.GroupKey(), err)
 		}
-		inner.State = state
 		return nil
 	}
-}
-
-// decodeState is strict, because the next commit would lose a field that the type does not have.
-func decodeState(stored []byte, state any) error {
-	if len(stored) == 0 {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(stored))
-	d.DisallowUnknownFields()
-	if err := d.Decode(state); err != nil {
-		return err
-	}
-	if d.More() {
-		return errors.New("data after the state")
-	}
-	return nil
-}
-
-// encodeState returns nil for a zero state: the group then has none.
-func encodeState[S any](state S) ([]byte, error) {
-	encoded, err := json.Marshal(state)
-	var zero S
-	if none, wrong := json.Marshal(zero); wrong == nil && bytes.Equal(none, encoded) {
-		return nil, err
-	}
-	return encoded, err
 }
 
 // Reject says that a message can't be processed: it goes to the dead-letter queue with the detail,

@@ -2,6 +2,7 @@ package once
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -61,6 +62,13 @@ type StreamConfig struct {
 	// group remembers. It must not be shorter than GroupRetention or Retention. By default a state
 	// is kept until the handler deletes it, by setting the zero value.
 	StateRetention time.Duration
+	// Upgrade returns a stored state in the form of the handler's type, as after a field was
+	// renamed. It runs before each attempt on a state that has a field which the type does not
+	// have, or does not fit the type; so it also gets states of newer programs, and returns those
+	// as they are. It must depend on its argument only. If the state can't be read after that, or
+	// if Upgrade returns an error, the group waits: its messages are retried, and do not become
+	// dead letters. Defaults to no change.
+	Upgrade func(old json.RawMessage) (json.RawMessage, error)
 	// Retry is the policy for messages whose handler fails: the pauses between tries, and how long
 	// tries are repeated until the message becomes a dead letter with the reason "attempts". On AWS
 	// the ingress queues get their limit of deliveries from the configuration file: a policy with

@@ -33,7 +33,7 @@ type System struct {
 type declaration struct {
 	config    StreamConfig
 	declared  bool
-	handler   func(allowed []string) record.Handler
+	handler   func(StreamConfig) record.Handler
 	stateless bool
 }
 
@@ -68,7 +68,7 @@ func Handle[S any](sys *System, stream string, h Handler[S]) {
 		}
 		var state S
 		_, d.stateless = any(state).(Stateless)
-		d.handler = func(allowed []string) record.Handler { return adapt(h, allowed) }
+		d.handler = func(c StreamConfig) record.Handler { return adapt(h, c) }
 		return nil
 	})
 }
@@ -116,7 +116,7 @@ func (s *System) start() (system.Engine, error) {
 		// …; the backend finds such destinations among the declared ones.
 		declared.Stateless = d.stateless && len(d.config.Destinations) > 0
 		if d.handler != nil {
-			declared.Handler = d.handler(slices.Clone(d.config.Destinations))
+			declared.Handler = d.handler(d.config)
 		}
 		streams = append(streams, declared)
 	}

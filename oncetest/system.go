@@ -96,7 +96,7 @@ func State[S any](ctx context.Context, s *System, stream, group string) (S, erro
 		return state, err
 	}
 	d := json.NewDecoder(bytes.NewReader(groups[0].State))
-	d.DisallowUnknownFields() // as the handler reads it
+	d.DisallowUnknownFields() // a type that lacks a field is a mistake of the test
 	if err := d.Decode(&state); err != nil {
 		return state, fmt.Errorf("decode state of group %s/%s as %T: %w", stream, group, state, err)
 	}

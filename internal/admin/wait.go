@@ -50,18 +50,20 @@ type Wait struct {
 	Since     *time.Time `json:"since,omitempty"`
 	// Tries counts the tries so far. Error is of the last one, at Last, and Status is the status
 	// with which a webhook answered it. Next is when the next one, or a delayed message, is due.
-	Tries  int        `json:"tries,omitempty"`
-	Error  string     `json:"error,omitempty"`
-	Status int        `json:"status,omitempty"`
-	Last   *time.Time `json:"last,omitempty"`
-	Next   *time.Time `json:"next,omitempty"`
+	Tries  int    `json:"tries,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Status int    `json:"status,omitempty"`
+	// Reason is state-unreadable if the handler can't read the state of the group.
+	Reason record.Reason `json:"reason,omitempty"`
+	Last   *time.Time    `json:"last,omitempty"`
+	Next   *time.Time    `json:"next,omitempty"`
 	// Queue is the queue in which the message is.
 	Queue string `json:"queue,omitempty"`
 }
 
 // tried adds a registered failure to a wait.
 func (w Wait) tried(x *system.Wait) Wait {
-	w.Tries, w.Error, w.Status = x.Try, x.Error, x.Status
+	w.Tries, w.Error, w.Reason, w.Status = x.Try, x.Error, x.Reason, x.Status
 	if !x.Last.IsZero() {
 		w.Last = &x.Last
 	}

@@ -22,6 +22,14 @@ type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return "the handler failed: " + e.Text }
 
+// Unwrap returns [record.ErrUnreadable] if the text has "state-unreadable:", and otherwise nil.
+func (e *FailedError) Unwrap() error {
+	if strings.Contains(e.Text, string(record.ReasonUnreadable)+":") {
+		return record.ErrUnreadable
+	}
+	return nil
+}
+
 // Failed returns a [*FailedError] with the beginning of a text, without control characters.
 func Failed(text string) error {
 	return &FailedError{Text: cmp.Or(record.RejectText(strings.TrimSpace(text)), "it gave no reason")}

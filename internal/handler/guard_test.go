@@ -321,3 +321,11 @@ func TestAnAnswerThatNamesAnotherAttemptIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAnErrorThatNamesTheStateIsNoFailureOfTheMessage(t *testing.T) {
+	for text, want := range map[string]bool{"StateError: state-unreadable: a field": true, "state-unreadable: x": true, "no state": false} {
+		if got := errors.Is(handler.Failed(text), record.ErrUnreadable); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+}

@@ -51,6 +51,10 @@ const (
 	ReasonAttempts   Reason = "attempts"    // delivered too many times without success
 	ReasonEnded      Reason = "ended"       // the log of its group has ended
 
+	// ReasonUnreadable: the handler can't read the state of its group. On one machine it is the
+	// reason of a wait only; on AWS also of a dead letter, before SQS deletes the message.
+	ReasonUnreadable Reason = "state-unreadable"
+
 	// ReasonUndeliverable: the destination did not take the effect in the time of its retry policy,
 	// or an operator skipped it.
 	ReasonUndeliverable Reason = "undeliverable"
@@ -132,3 +136,7 @@ func (o Outcome) Event(stream string) Event {
 // ErrBlocked is the error of a message that is retried because an earlier message of its group
 // failed.
 var ErrBlocked = errors.New("an earlier message of the group failed")
+
+// ErrUnreadable says that a handler can't read the state of a group, as after a rollback. That is no
+// failure of the message.
+var ErrUnreadable = errors.New(string(ReasonUnreadable) + ": the state is not of the handler's type")

@@ -22,11 +22,13 @@ type Wait struct {
 	Number      uint64 // of an effect
 	// Parents are the entries of the log that the message answers, if it did not fail but waits for
 	// one of them. Then Try and the fields after it are empty, and Since is when it was accepted.
-	Parents    []uint64
-	Since      time.Time
-	Try        int    // the tries so far, as counted by the queue
-	Error      string // of the last try
-	Status     int    // of a webhook's last answer; 0 if there was none
+	Parents []uint64
+	Since   time.Time
+	Try     int    // the tries so far, as counted by the queue
+	Error   string // of the last try
+	// Reason is [record.ReasonUnreadable] if the handler can't read the state; otherwise empty.
+	Reason     record.Reason
+	Status     int // of a webhook's last answer; 0 if there was none
 	Last, Next time.Time
 }
 
@@ -57,7 +59,7 @@ func (w *Waiting) Failed(x Wait) {
 	defer w.mu.Unlock()
 	old, known := w.waits[x.key()]
 	if known && x.Try == 0 {
-		x.Try, x.Error, x.Status, x.Last = old.Try, old.Error, old.Status, old.Last
+		x.Try, x.Error, x.Reason, x.Status, x.Last = old.Try, old.Error, old.Reason, old.Status, old.Last
 	}
 	if known || len(w.waits) < MaxWaits {
 		w.waits[x.key()] = x

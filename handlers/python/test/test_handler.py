@@ -361,7 +361,7 @@ class TestDataclass(unittest.TestCase):
     def test_a_stored_state_that_does_not_fit_fails(self) -> None:
         for state in (
             7,
-            {"item": []},
+            {"items": [{"name": "lamp", "colour": "red"}]},
             {"items": {}},
             {"items": [7]},
             {"items": [{"name": 7}]},
@@ -371,6 +371,33 @@ class TestDataclass(unittest.TestCase):
         ):
             with self.assertRaisesRegex(Exception, "handler: state", msg=repr(state)):
                 put.answer(request(None, state=state))
+
+    def test_fields_that_the_dataclass_does_not_have_are_kept(self) -> None:
+        @dataclass
+        class Shop:
+            open: bool = True
+            basket: Basket = field(default_factory=Basket)
+            other: Optional[Basket] = None  # noqa: UP045 - Python 3.9 evaluates it
+            baskets: dict[str, Basket] = field(default_factory=dict)
+
+        @handler(state=Shop)
+        def close(state: Shop, message: Message, attempt: Attempt[Shop]) -> None:
+            if message.body:
+                state.open, state.other = False, None
+                state.baskets.pop("b", None)
+
+        more = {**FULL, "more": {"x": 1}}
+        stored = {
+            "open": True,
+            "basket": more,
+            "other": more,
+            "baskets": {"a": more, "b": more},
+            "extra": [{"y": 2}],
+        }
+        self.assertNotIn("state", close.answer(request(None, state=stored)))
+        answer = close.answer(request(1, 1, state=stored))
+        kept = {**stored, "open": False, "other": None, "baskets": {"a": more}}
+        self.assertEqual(answer["state"], kept)
 
     def test_a_dataclass_needs_defaults(self) -> None:
         @dataclass

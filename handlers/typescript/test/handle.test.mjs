@@ -14,6 +14,12 @@ test("the state goes from message to message, and the answer has the last one", 
   assert.deepEqual(got, { state: { cents: 6 }, messages: [{ id: "m-1" }, { id: "m-2" }] });
 });
 
+test("fields that the handler does not know are kept if it spreads the state", async () => {
+  const pay = (state, { body }) => ({ ...state, cents: (state?.cents ?? 0) + body });
+  const got = await answer(pay, call({ cents: 1, more: { points: 7 } }, { body: 2 }));
+  assert.deepEqual(got.state, { cents: 3, more: { points: 7 } });
+});
+
 test("a state that is null is one that does not exist yet", async () => {
   const states = [];
   await answer((state) => (states.push(state), null), call(null, {}));

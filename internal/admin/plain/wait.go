@@ -38,6 +38,9 @@ func Wait(w *admin.Wait) string {
 		return "its time, " + Stamp(w.Next)
 	case admin.WaitRetry:
 	}
+	if w.Reason != "" {
+		return fmt.Sprintf("a handler that can read the state (%s), message %s%s", w.Reason, w.ID, tries(w))
+	}
 	return fmt.Sprintf("the next try of message %s%s", w.ID, tries(w))
 }
 

@@ -50,7 +50,8 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 		replaced = before.pipeline
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
+		KeptQueues: true,
+		Config:     c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
 		Trusted: trusting().Trusted, Starting: pollStarting, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, LogState: streams.OwnsState, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {

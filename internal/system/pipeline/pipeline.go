@@ -47,6 +47,8 @@ type Config struct {
 	Transport http.RoundTripper
 	// Large is [dedup.Config]'s.
 	Large bool
+	// KeptQueues is [process.Options.Kept].
+	KeptQueues bool
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Trusted lists the trusted SenderIds on the ingress queues. See wire.Defaults.
@@ -190,7 +192,7 @@ func (c Config) withDefaults() Config {
 // Process makes the function behind the ingress queues.
 func (p *Pipeline) Process() *process.Handler {
 	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{
-		Starting: p.cfg.Starting, Timeout: p.Timeout, Retry: p.messageRetry, Waiting: p.cfg.Waiting, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
+		Starting: p.cfg.Starting, Timeout: p.Timeout, Retry: p.messageRetry, Waiting: p.cfg.Waiting, Random: p.cfg.Random, Kept: p.cfg.KeptQueues, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
 }
 

@@ -135,7 +135,7 @@ func (h *Handler) Queued(id string, r Result) {
 	case r.Untried: // nor does the queue count it
 	case notRun(r.Outcome.Err):
 		h.tries.untried(id)
-	case failure(&delivery{outcome: r.Outcome}) != nil:
+	case failure(&delivery{outcome: r.Outcome}) != nil && !errors.Is(r.Outcome.Err, record.ErrUnreadable):
 		h.tries.failed(id)
 	}
 }

@@ -79,13 +79,14 @@ func (h *Handler) decide(b *batch) {
 // is over, and it had the minimum number of tries. A queue counts deliveries, not failures: a
 // message behind a failing one, or one that was delivered while the store was away, is not run. So
 // the failures that this process has seen count, and the deliveries only at the last chance. A
-// handler that is down is not called: that is no failure of the message.
+// handler that is down is not called: that is no failure of the message, nor is a state that can't be
+// read. For that, a message is refused only if its queue would lose it.
 func (h *Handler) exhausted(d *delivery) bool {
-	failures := 0
-	if !errors.Is(d.outcome.Err, record.ErrUntried) {
+	failures, unreadable := 0, errors.Is(d.outcome.Err, record.ErrUnreadable)
+	if !unreadable && !errors.Is(d.outcome.Err, record.ErrUntried) {
 		failures = h.tries.failed(d.received.ID)
 	}
-	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
+	if unreadable && h.options.Kept || d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {
 		return false
 	}
 	now, due := h.options.Now(), d.received.Sent
@@ -99,6 +100,9 @@ func (h *Handler) exhausted(d *delivery) bool {
 // reason returns why a delivery is refused.
 func (h *Handler) reason(d *delivery) (record.Reason, string) {
 	if failed := failure(d); failed != nil {
+		if errors.Is(failed, record.ErrUnreadable) {
+			return record.ReasonUnreadable, failed.Error()
+		}
 		return record.ReasonAttempts, failed.Error()
 	}
 	return d.outcome.Reason, d.outcome.Detail

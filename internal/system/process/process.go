@@ -51,6 +51,9 @@ type Options struct {
 	Random func(n int64) int64
 	// Waiting registers the messages that fail. Defaults to nothing.
 	Waiting *system.Waiting
+	// Kept says that a queue keeps its messages until they are deleted, as those of SQS do not. A
+	// message whose handler can't read the state of its group then never becomes a dead letter.
+	Kept bool
 	// LogKeys writes the identities and groups of messages to the log, beside their hashes.
 	LogKeys bool
 	// Now defaults to time.Now.
@@ -262,7 +265,12 @@ func (h *Handler) pause(d *delivery) time.Duration {
 	if at, only := record.NextTry(d.outcome.Err); only {
 		return max(at.Sub(h.options.Now()), time.Millisecond)
 	}
-	return h.options.Retry(d.message.Stream).Pause(h.tries.own(d.received.ID, d.received.Receives), h.options.Random)
+	pause := h.options.Retry(d.message.Stream).Pause(h.tries.own(d.received.ID, d.received.Receives), h.options.Random)
+	if errors.Is(d.outcome.Err, record.ErrUnreadable) && !h.options.Kept && !d.received.Sent.IsZero() {
+		// With the usual pauses, SQS would give the message up for its number of deliveries.
+		pause = min(max(pause, h.options.Now().Sub(d.received.Sent)/50), record.MaxPause)
+	}
+	return pause
 }
 
 // failed logs and registers a failed try.
@@ -273,8 +281,12 @@ func (h *Handler) failed(d *delivery, pause time.Duration) {
 			append(m.LogAttrs(h.options.LogKeys), record.FailureAttrs(d.received.Receives, d.outcome.Err)...), slog.Duration("pause", pause))...)
 	}
 	if d.valid {
+		var reason record.Reason
+		if errors.Is(d.outcome.Err, record.ErrUnreadable) {
+			reason = record.ReasonUnreadable
+		}
 		h.options.Waiting.Failed(system.Wait{
-			Group: m.GroupKey(), ID: m.Identity(), Try: d.received.Receives, Error: d.outcome.Err.Error(), Last: now, Next: now.Add(pause),
+			Reason: reason, Group: m.GroupKey(), ID: m.Identity(), Try: d.received.Receives, Error: d.outcome.Err.Error(), Last: now, Next: now.Add(pause),
 		})
 	}
 }

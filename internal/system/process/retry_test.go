@@ -236,3 +236,32 @@ func TestAMessageWhoseHandlerIsDownIsNotTried(t *testing.T) {
 		}
 	}
 }
+
+// TestAStateThatCannotBeReadMakesNoDeadLetterByTime tries a message for ten years where the queue
+// keeps it. SQS does not: there it is refused before SQS deletes it, and before its deliveries are
+// used up.
+func TestAStateThatCannotBeReadMakesNoDeadLetterByTime(t *testing.T) {
+	unreadable := record.Outcome{Err: &record.HandlerError{Err: fmt.Errorf("decode: %w", record.ErrUnreadable)}}
+	for kept, until := range map[bool]time.Duration{true: 10 * 365 * 24 * time.Hour, false: record.LastChance} {
+		waiting := system.NewWaiting()
+		w := newTrial(map[string][]record.Outcome{"a": {unreadable}}, waiting)
+		w.options.Kept = kept
+		for n := 1; ; n++ {
+			d := w.deliver(t, sent("a", "g", "ingress.fifo", n, noon))[0]
+			if age := w.now.Sub(noon); d.Retry != (kept || age < until) || n > 900 && !kept {
+				t.Fatalf("kept %t: retried %t at try %d, after %v", kept, d.Retry, n, age)
+			} else if age >= until {
+				break
+			}
+			if all := waiting.All(); len(all) != 1 || all[0].Reason != record.ReasonUnreadable {
+				t.Fatalf("kept %t: waits %+v", kept, all)
+			}
+			if w.now = w.now.Add(d.Pause); n > 1000 {
+				w.now = w.now.Add(24 * time.Hour)
+			}
+		}
+		if last := w.calls[len(w.calls)-1]; !kept && last != "refuse a:state-unreadable" {
+			t.Errorf("%s", last)
+		}
+	}
+}

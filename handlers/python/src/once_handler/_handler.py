@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Uni
 from ._json import decode, encode, is_json, replace_surrogates
 from ._message import Message, Reject, RequestError, read_message
 from ._signature import TOLERANCE, Secrets
+from ._typed import carry
 from ._typed import load as load_typed
 
 if TYPE_CHECKING:
@@ -190,7 +191,11 @@ class Handler(Generic[S]):
     """A function that processes messages, in the forms that once can call. See :func:`handler`."""
 
     def __init__(
-        self, function: Function[S], load: Callable[[Any], S], dump: Callable[[S], Any]
+        self,
+        function: Function[S],
+        load: Callable[[Any], S],
+        dump: Callable[[S], Any],
+        state: type[S] | None = None,
     ) -> None:
         for kind in (
             inspect.iscoroutinefunction,
@@ -202,6 +207,7 @@ class Handler(Generic[S]):
         self.function = function
         self._load = load
         self._dump = dump
+        self._type = state
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", "handler")
 
@@ -225,7 +231,7 @@ class Handler(Generic[S]):
                     id=str(request.get("attempt", "")),
                     version=request.get("version", 0),
                 )
-                text = self._run(message, attempt)
+                text = self._run(message, attempt, text)
                 results.append(attempt._result(message.id))
             except Reject as e:
                 reason = replace_surrogates(str(e)) or "rejected by the handler"
@@ -242,23 +248,26 @@ class Handler(Generic[S]):
     def _stored(self, text: str) -> str:
         """Return a stored state as it is encoded if the function does not change it."""
         try:
-            return self._encode(self._state(text))
+            return self._encode(self._state(text), text)
         except Exception as e:
-            raise StateError(f"the stored state does not fit the handler: {e}") from e
+            raise StateError(f"{UNREADABLE}: the stored state does not fit the handler: {e}") from e
 
-    def _run(self, message: Message, attempt: Attempt[S]) -> str:
+    def _run(self, message: Message, attempt: Attempt[S], before: str) -> str:
         """Call the function and return the new state as JSON."""
         try:
             returned = self.function(attempt.state, message, attempt)
         finally:
             attempt._end()
-        return self._encode(attempt.state if returned is None else returned)
+        return self._encode(attempt.state if returned is None else returned, before)
 
     def _state(self, text: str) -> S:
         return self._load(decode(text))
 
-    def _encode(self, state: S) -> str:
-        return encode(self._dump(state))
+    def _encode(self, state: S, before: str) -> str:
+        text = encode(self._dump(state))
+        if self._type is None:
+            return text
+        return encode(carry(self._type, decode(before), decode(text)))
 
     def lambda_handler(self, event: Any, context: Any = None) -> dict[str, Any]:
         """Answer a request as a function of AWS Lambda."""
@@ -292,6 +301,10 @@ class Handler(Generic[S]):
         from ._http import Endpoint, application  # noqa: PLC0415
 
         return application(Endpoint(self, secrets, tolerance, max_request, show_errors))
+
+
+UNREADABLE = "state-unreadable"
+"""In the text of an error, with a colon: the message waits, and becomes no dead letter by time."""
 
 
 class StateError(Exception):
@@ -343,14 +356,15 @@ def handler(
 
     Without arguments, the state is a JSON value, and None for a new group. ``state`` names a
     dataclass for it; each of its fields needs a default, for a new group. A stored state that does
-    not fit fails the attempt, and so does a field that the dataclass does not have, because the
-    next commit would lose it. ``load`` and ``dump`` are functions from and to a JSON value, for all
-    other types; ``load`` gets None for a new group.
+    not fit fails the attempt. Fields that the dataclass does not have are kept, except in items of
+    lists: there they fail the attempt. ``load`` and ``dump`` are functions from and to a JSON value,
+    for all other types, and must keep such fields themselves; ``load`` gets None for a new group.
     """
     if function is not None:
         return Handler(function, _same, _same)
     if state is not None:
-        load, dump = _loader(state), _same
+        kind, read = state, _loader(state)
+        return lambda function: Handler(function, read, _same, kind)
     if load is None or dump is None:
         raise TypeError("a handler needs state=, or load= and dump=")
     return lambda function: Handler(function, load, dump)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from ._handler import log
+from ._handler import UNREADABLE, StateError, log
 from ._json import decode, encode, replace_surrogates
 from ._message import RequestError
 from ._signature import Secrets, keys_of, verify_keys
@@ -95,6 +95,8 @@ class Endpoint:
                 if self._show_errors
                 else "an exception; the log of the handler has it"
             )
+            if isinstance(e, StateError) and not self._show_errors:
+                detail = f"{UNREADABLE}: {detail}"
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
         return Response(HTTPStatus.OK, "application/json", text.encode())
 

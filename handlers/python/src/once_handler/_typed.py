@@ -17,15 +17,41 @@ if sys.version_info >= (3, 10):
 def load(kind: Any, value: Any, path: str, *, strict: bool) -> Any:
     """Return a JSON value as a dataclass, or as another type that a field of one may have.
 
-    Raises ValueError if the value does not fit, and if ``strict``, if it has a field that the
-    dataclass does not have. Raises TypeError for a type that can't be loaded.
+    Raises ValueError if the value does not fit, and if ``strict``, if an item of a list has a field
+    that the dataclass does not have: :func:`carry` can't keep it. Raises TypeError for a type that
+    can't be loaded.
     """
     return _Loader(strict).load(kind, value, path)
+
+
+def carry(kind: Any, old: Any, new: Any) -> Any:
+    """Return a JSON value with those fields of an older one that the dataclasses do not have.
+
+    They are kept in objects that are at the same path in both values, but not in items of lists.
+    """
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin in _UNIONS:
+        others = [a for a in arguments if a is not type(None)]
+        return carry(others[0], old, new) if len(others) == 1 else new
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    if origin is dict and arguments:
+        return {k: carry(arguments[1], old[k], v) if k in old else v for k, v in new.items()}
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        return new
+    hints = typing.get_type_hints(kind)
+    known = {f.name for f in dataclasses.fields(kind)}
+    kept = {k: v for k, v in old.items() if k not in known}
+    return {
+        **{k: carry(hints[k], old[k], v) if k in old else v for k, v in new.items()},
+        **kept,
+    }
 
 
 class _Loader:
     def __init__(self, strict: bool) -> None:
         self.strict = strict
+        self.lists = 0
 
     def load(self, kind: Any, value: Any, path: str) -> Any:
         if kind is Any:
@@ -38,7 +64,10 @@ class _Loader:
         if origin is list:
             item = arguments[0] if arguments else Any
             _check(list, value, path)
-            return [self.load(item, v, f"{path}[{i}]") for i, v in enumerate(value)]
+            self.lists += 1
+            items = [self.load(item, v, f"{path}[{i}]") for i, v in enumerate(value)]
+            self.lists -= 1
+            return items
         if origin is dict:
             item = arguments[1] if arguments else Any
             _check(dict, value, path)
@@ -50,7 +79,7 @@ class _Loader:
         hints = typing.get_type_hints(kind)
         fields = {f.name: f for f in dataclasses.fields(kind) if f.init}
         for name in value:
-            if self.strict and name not in fields:
+            if self.strict and self.lists and name not in fields:
                 raise ValueError(f"{path} has the field {name!r}, {kind.__name__} does not")
         for name, f in fields.items():
             required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
