@@ -170,9 +170,9 @@ func (s *Session) read(ctx context.Context, after uint64, wait time.Duration) (s
 }
 
 // follows reports whether no number is missing between two entries. The numbers of a group's log
-// jump by about 2^40 where the system was restored from an older copy.
+// jump by more than a page has entries where the system was restored from an older copy.
 func follows(before, number uint64) bool {
-	return number == before+1 || number > before && number-before > 1<<39
+	return number == before+1 || number > before && number-before > 1<<16
 }
 
 // readSessionPage parses a response. If it is not a whole page after a number, it is a problem.

@@ -3,11 +3,15 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,12 +113,10 @@ func TestABackupOfABusySystemIsTheSystemAtOneMoment(t *testing.T) {
 	which := b.backups[len(b.backups)/2]
 	must(t, b.stop(), os.RemoveAll(b.path(".once")), os.Remove(b.path("out.jsonl")), os.Remove(b.path(".out.jsonl.owner")))
 	before, _ := r.seen()
-	out, err := b.once("restore", which, "--json")
+	_, err := b.once("restore", which)
 	must(t, err)
-	var restored struct{ Restore string }
-	must(t, json.Unmarshal(out, &restored))
 	known := b.lines(t, "out.jsonl")
-	must(t, b.configure(config+"restores: ["+restored.Restore+"]\n"), b.start())
+	must(t, b.start())
 	concurrently(t.Context(), t, 16, load, sender.send)
 	await(t, "an idle system", func() (bool, error) {
 		s, err := b.stats()
@@ -158,5 +160,127 @@ func (b *backedUp) judge(t *testing.T, known map[string]int, before []post) {
 		if len(ids[id]) != 1 {
 			t.Errorf("%s was known to the backup, and came under %d identities", id, len(ids[id]))
 		}
+	}
+}
+
+// A cutShort is a backup, and commands that are killed at each of their steps.
+type cutShort struct {
+	*server
+	*testing.T
+}
+
+func newCutShort(t *testing.T) *cutShort {
+	t.Helper()
+	c := &cutShort{newServer(t, crashBinary, "streams: {orders: {}}\n"), t}
+	must(t, c.start(), c.stop())
+	_, err := c.once("backup", "copy", "--data", ".once")
+	must(t, err)
+	return c
+}
+
+// at runs a command that is killed at a step, and reports whether it came there.
+func (c *cutShort) at(step int, args ...string) bool {
+	c.Helper()
+	c.env = []string{"ONCE_CRASH_RESTORE=" + strconv.Itoa(step)}
+	_, err := c.once(args...)
+	c.env = nil
+	if err != nil && !strings.Contains(err.Error(), "signal: killed") {
+		c.Fatal(err)
+	}
+	return err != nil
+}
+
+// opened opens a folder as a repair does, if it is not refused with one of the texts, and reports
+// whether it was. It then has one stamp.
+func (c *cutShort) opened(dir string, refusals ...string) bool {
+	c.Helper()
+	if _, err := c.once("sweep", "--data", dir); err != nil {
+		if !slices.ContainsFunc(refusals, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+			c.Error(err)
+		}
+		return false
+	}
+	var origin struct {
+		Restores []struct{ Stamped bool }
+		Restored string
+	}
+	text, err := os.ReadFile(c.path(filepath.Join(dir, "restored.json")))
+	must(c.T, err, json.Unmarshal(text, &origin))
+	if len(origin.Restores) != 1 || !origin.Restores[0].Stamped || origin.Restored != "" {
+		c.Errorf("%s was opened with %s", dir, text)
+	}
+	return true
+}
+
+func (c *cutShort) empty(dir string) { c.Helper(); must(c.T, os.RemoveAll(c.path(dir))) }
+
+// TestABackupIsNeverOpenedWithoutAStampWhereverItsRestoreIsKilled also removes the folder
+// .unfinished, as somebody may who wants to start.
+func TestABackupIsNeverOpenedWithoutAStampWhereverItsRestoreIsKilled(t *testing.T) {
+	c := newCutShort(t)
+	steps, opened := 0, 0
+	for n := 1; c.at(n, "restore", "copy", "--data", "target"); n++ {
+		steps++
+		again := filepath.Join("again", strconv.Itoa(n))
+		must(t, os.CopyFS(c.path(again), os.DirFS(c.path("target"))))
+		if c.opened("target", "is not a data folder", "was interrupted") {
+			opened++
+		}
+		must(t, os.RemoveAll(c.path("target/.unfinished")))
+		c.opened("target", "is not a data folder")
+		if _, err := c.once("restore", "copy", "--data", again); err == nil {
+			c.opened(again)
+		} else if !strings.Contains(err.Error(), "is not empty") {
+			t.Error(err)
+		}
+		c.empty("target")
+	}
+	if !c.opened("target") || steps < 20 || opened == steps {
+		t.Errorf("%d steps, of which %d left a whole folder", steps, opened)
+	}
+}
+
+func TestABackupThatWasRestoredHasOneStampWhereverItsFirstStartIsKilled(t *testing.T) {
+	c := newCutShort(t)
+	steps := 0
+	for n := 1; ; n++ {
+		_, err := c.once("restore", "copy", "--data", "target")
+		must(t, err)
+		if !c.at(n, "sweep", "--data", "target") {
+			break
+		}
+		steps++
+		c.opened("target")
+		c.empty("target")
+	}
+	if c.opened("target"); steps < 3 {
+		t.Errorf("%d steps", steps)
+	}
+}
+
+func TestABackupThatIsCopiedByHandIsRefusedOrStampedWhereverItsStampIsKilled(t *testing.T) {
+	c := newCutShort(t)
+	steps := 0
+	for n := 1; ; n++ {
+		must(t, os.CopyFS(c.path("target"), os.DirFS(c.path("copy/data"))))
+		if c.opened("target", "run once restore --stamp target") {
+			t.Error("opened without a stamp")
+		}
+		if !c.at(n, "restore", "--stamp", "target") {
+			break
+		}
+		steps++
+		if !c.opened("target", "run once restore --stamp target") {
+			_, err := c.once("restore", "--stamp", "target")
+			must(t, err)
+			c.opened("target")
+		}
+		c.empty("target")
+	}
+	if !c.opened("target") || steps < 3 {
+		t.Errorf("%d steps", steps)
+	}
+	if _, err := os.Stat(c.path("target/restored.json.unfinished")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left: %v", err)
 	}
 }

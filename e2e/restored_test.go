@@ -20,6 +20,7 @@ type putBack struct {
 	to       *server
 	config   string
 	restores []string
+	stamps   bool // in place of the list
 }
 
 func newPutBack(t *testing.T) *putBack {
@@ -61,12 +62,28 @@ func (p *putBack) copy(t *testing.T, name string) {
 	must(t, p.stop(), os.CopyFS(p.path(name), os.DirFS(p.path(".once"))), p.start())
 }
 
-// restore puts the folder back, and lists the restore.
+// restore puts the folder back, and stamps it or lists the restore.
 func (p *putBack) restore(t *testing.T, name string) {
 	t.Helper()
 	must(t, p.stop(), os.RemoveAll(p.path(".once")), os.CopyFS(p.path(".once"), os.DirFS(p.path(name))))
-	p.list(t)
+	if p.stamps {
+		_, err := p.once("restore", "--stamp", ".once")
+		must(t, err)
+	} else {
+		p.list(t)
+	}
 	must(t, p.start())
+}
+
+// bothWays runs a test with restores that are stamped, and with those that are listed.
+func bothWays(t *testing.T, test func(t *testing.T, p *putBack)) {
+	for name, stamps := range map[string]bool{"stamped": true, "listed": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPutBack(t)
+			p.stamps = stamps
+			test(t, p)
+		})
+	}
 }
 
 // list adds the present time to the restores of the system.
@@ -88,7 +105,11 @@ func (p *putBack) letters(t *testing.T) (all []letter) {
 }
 
 func TestNoNewEffectIsDroppedAfterAFolderWasPutBack(t *testing.T) {
-	p := newPutBack(t)
+	bothWays(t, noNewEffectIsDropped)
+}
+
+func noNewEffectIsDropped(t *testing.T, p *putBack) {
+	t.Helper()
 	p.say(t, "a")
 	p.arrived(t, "a")
 	must(t, p.to.stop())
@@ -116,7 +137,11 @@ func TestNoNewEffectIsDroppedAfterAFolderWasPutBack(t *testing.T) {
 // TestAnEffectThatIsPendingInACopyThatIsPutBackTwiceIsADeadLetterOfItsReceiver: the receiver has
 // taken it, and remembers no numbers of an epoch that has ended.
 func TestAnEffectThatIsPendingInACopyThatIsPutBackTwiceIsADeadLetterOfItsReceiver(t *testing.T) {
-	p := newPutBack(t)
+	bothWays(t, pendingEffectIsADeadLetter)
+}
+
+func pendingEffectIsADeadLetter(t *testing.T, p *putBack) {
+	t.Helper()
 	must(t, p.to.stop())
 	p.say(t, "a")
 	p.copy(t, "pending")

@@ -105,7 +105,8 @@ const (
 // ErrLocked says that another process has the folder open.
 var ErrLocked = embedded.ErrLocked
 
-// Open opens or creates the data folder. Close the system when Run has returned.
+// Open opens or creates the data folder. Close the system when Run has returned. The error for a copy
+// that was not put back by "once restore" names the command to run.
 func Open(dir string, o Options) (*once.System, error) {
 	c, err := o.config()
 	if err != nil {

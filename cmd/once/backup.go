@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/system/embedded/backup"
 )
 
@@ -86,13 +87,11 @@ func backupFolder(s admin.Admin, path string) (dir, on string, err error) {
 
 // restored is the JSON output of restore.
 type restored struct {
-	// At is the moment of the copy.
-	At time.Time `json:"at"`
+	// At is the moment of the copy. It is not known with --stamp.
+	At time.Time `json:"at,omitzero"`
 	// DataDir and Files were written.
 	DataDir string   `json:"data_dir"`
 	Files   []string `json:"files"`
-	// Restore is the entry for the list restores of the configuration.
-	Restore time.Time `json:"restore"`
 }
 
 func (a *app) restore() *cobra.Command {
@@ -103,27 +102,49 @@ func (a *app) restore() *cobra.Command {
 there and is not as it was copied, restore says so and does nothing. Move it away first; the lines that came after the backup are only there.
 Output files that were in the data folder are put into the new one. Destinations know their files by absolute path: if there are any, restore to the old path.
 
-The system then knows what it knew at the moment of the backup. So that new effects do not get identities that receivers know already, the restore has to be
-in the list restores of the configuration: restore prints the entry, and once does not start on the folder without it.`,
+The system then knows what it knew at the moment of the backup. The next start stamps the folder with its time, so that new effects get identities that no
+receiver knows. The clock must be right.
+
+With --stamp, DIR is a data folder that was put back by other means: the next start stamps it. A start on the files of a backup needs this. It can't be known
+that a folder comes from a snapshot of a disk: without --stamp, receivers would drop new effects as duplicates.`,
 		Example: `  once restore /backup/monday
-  once restore /backup/monday --data /var/lib/once --json`,
+  once restore /backup/monday --data /var/lib/once --json
+  once restore --stamp /var/lib/once`,
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	data, asJSON := dataFlag(cmd), jsonFlag(cmd)
+	stamp := cmd.Flags().Bool("stamp", false, "stamp the data folder DIR, which was put back by other means")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		info, at, err := backup.Restore(cmd.Context(), args[0], *data, time.Now())
-		if err != nil {
-			return err
-		}
-		out := restored{At: info.At, DataDir: *data, Files: []string{}, Restore: at}
-		for _, f := range info.Files {
-			out.Files = append(out.Files, f.Path)
+		out := restored{DataDir: *data, Files: []string{}}
+		var text string
+		switch {
+		case *stamp && cmd.Flags().Changed("data"):
+			return usageError(cmd, errors.New("--stamp and --data exclude each other: DIR is the data folder"))
+		case *stamp:
+			out.DataDir = args[0]
+			err := backup.Stamp(out.DataDir, time.Now())
+			if errors.Is(err, pebbledb.ErrLocked) {
+				err = &exitError{exitAway, err}
+			}
+			if err != nil {
+				return err
+			}
+			text = fmt.Sprintf("%s counts as restored", safe(out.DataDir))
+		default:
+			info, err := backup.Restore(cmd.Context(), args[0], *data, time.Now)
+			if err != nil {
+				return err
+			}
+			out.At = info.At
+			for _, f := range info.Files {
+				out.Files = append(out.Files, f.Path)
+			}
+			text = fmt.Sprintf("restored %s as of %s, with %s", safe(out.DataDir), out.At.Local().Format(time.DateTime), plural(len(out.Files), "output file"))
 		}
 		if *asJSON {
 			return printJSON(a.out, out)
 		}
-		_, err = fmt.Fprintf(a.out, "restored %s as of %s, with %s\n\nbefore the start, add this to the configuration, after the entries that are there:\n\n  restores: [%s]\n",
-			safe(out.DataDir), out.At.Local().Format(time.DateTime), plural(len(out.Files), "output file"), at.Format(time.RFC3339))
+		_, err := fmt.Fprintf(a.out, "%s; the next start stamps it\n", text)
 		return err
 	}
 	return cmd

@@ -37,12 +37,19 @@ func TestABackupIsMadeVerifiedAndRestored(t *testing.T) {
 		t.Error(errs)
 	}
 	out, _ = run(exitOK, "restore", "copy", "--data", "back")
-	if !strings.Contains(out, "restores: [") {
+	if !strings.Contains(out, "the next start stamps it") {
 		t.Error(out)
 	}
-	if _, errs := run(exitFailed, "sweep", "--data", "back"); !strings.Contains(errs, "to the list restores") {
+	if err := os.CopyFS("hand", os.DirFS("copy/data")); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := run(exitFailed, "sweep", "--data", "hand"); !strings.Contains(errs, "run once restore --stamp hand") {
 		t.Error(errs)
 	}
+	run(exitUsage, "restore", "--stamp", "hand", "--data", "hand")
+	run(exitOK, "restore", "--stamp", "hand")
+	run(exitOK, "sweep", "--data", "hand")
+	run(exitOK, "sweep", "--data", "back")
 	if out, _ := run(exitOK, "show", "--data", "back"); !strings.Contains(out, "ingress.fifo  1") {
 		t.Error(out)
 	}
@@ -73,6 +80,9 @@ func TestTheServerThatRunsOnAFolderMakesItsBackup(t *testing.T) {
 	}
 	if v, err := backup.Verify(t.Context(), dir, func(int) {}); err != nil || v.Damaged > 0 || v.Records == 0 {
 		t.Errorf("%+v, %v", v, err)
+	}
+	if code, out := s.run("restore", "--stamp", "data"); code != exitAway || !strings.Contains(out, "in use") {
+		t.Errorf("a stamp: exit %d: %s", code, out)
 	}
 	if code, out := s.run("backup", dir, "--data", "data"); code != exitFailed || !strings.Contains(out, "exists already") {
 		t.Errorf("again: exit %d: %s", code, out)

@@ -6,12 +6,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// putBack stops the server, replaces its data folder by a copy, and starts it with the restore in
-// its configuration.
-func (s *devServer) putBack(backup, configuration string) {
+// putBack stops the server, replaces its data folder by a copy, and starts it.
+func (s *devServer) putBack(backup string) {
 	s.t.Helper()
 	s.kill(syscall.SIGTERM)
 	data := filepath.Join(s.dir, "data")
@@ -19,12 +17,8 @@ func (s *devServer) putBack(backup, configuration string) {
 		s.t.Fatal(err)
 	}
 	s.copyFolder(backup, data)
-	// Records have times in milliseconds. The next one is after all that the server has written, and
-	// before all that it writes after the start.
-	restored := time.Now().UTC().Truncate(time.Millisecond).Add(time.Millisecond)
-	configuration += "restores: [" + restored.Format(time.RFC3339Nano) + "]\n"
-	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
-		s.t.Fatal(err)
+	if code, out := s.run("restore", "--stamp", "data"); code != exitOK {
+		s.t.Fatalf("exit %d: %s", code, out)
 	}
 	s.start()
 }
@@ -52,7 +46,7 @@ func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
 	s.sendNumbers(t.Context(), 6, 8)
 	s.finish(s.consume(args...), 8)
 
-	s.putBack(backup, poolYAML)
+	s.putBack(backup)
 	s.sendNumbers(t.Context(), 6, 12) // senders repeat what the copy does not know
 	p := s.consume(args...)
 	if code := p.code(t); code != exitRefused || !strings.Contains(p.out.string(), "Retire the session") {
@@ -94,7 +88,7 @@ func TestAConsumerOfTheLogOfAGroupReadsOnAfterARestore(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.copyFolder(filepath.Join(s.dir, "data"), backup)
 	s.start()
-	s.putBack(backup, poolYAML)
+	s.putBack(backup)
 	s.say(t.Context(), "g", "c", "d", "e")
 	second := s.process(append([]string{"consume", "--url", "http://" + s.address}, args...)...)
 	waitForNumbers(t, filepath.Join(s.dir, "out"), 6)

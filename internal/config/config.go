@@ -35,14 +35,15 @@ type Config struct {
 	Schedules map[string]Schedule `json:"schedules,omitempty" jsonschema:"maxProperties=100,description=Schedules by name: messages that are sent to a stream at the times of a cron expression."`
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
-	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`
+	Restores Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows. A data folder that once restore has put back needs no entry."`
 	// DeadLetters bounds the dead letters on one machine.
 	DeadLetters DeadLetters `json:"dead_letters,omitzero" jsonschema:"description=How long and how many dead letters are kept on one machine. On AWS the queues keep them for 14d."`
 	// Server is nil if the configuration has no settings of a server.
 	Server *Server `json:"server,omitempty" jsonschema:"description=Settings of once serve and of package embedded: address and TLS and who may call. once dev and AWS ignore them."`
 }
 
-// DeadLetters bounds the dead letters of each dead-letter queue on one machine. Zero fields take the
+// Restores are times of restores, in their order.
+type Restores []time.Time
 // defaults of [DeadLetters.WithDefaults].
 type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused.

@@ -375,13 +375,13 @@ func (p *reader) names(n node) []string {
 }
 
 // restores returns the times of restores, which have to be in their order.
-func (p *reader) restores(n node) record.Restores {
+func (p *reader) restores(n node) Restores {
 	items, first := p.items(n), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // before this product
 	if len(items) > record.MaxRestores {
 		p.add(n.line, n.path, "must be at most %d", record.MaxRestores)
 		return nil
 	}
-	var out record.Restores
+	var out Restores
 	for _, item := range items {
 		text := p.text(item, true)
 		at, err := time.Parse(time.RFC3339, text)

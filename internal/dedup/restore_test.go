@@ -21,7 +21,7 @@ func (l *lab) restore(to *memstore.Store, restores record.Restores) record.Resto
 	l.mu.Lock()
 	l.triggers = nil // what was in the queues is gone, too
 	l.mu.Unlock()
-	return append(slices.Clone(restores), l.clock())
+	return append(slices.Clone(restores), record.Restore{At: l.clock()})
 }
 
 func (l *lab) restored(restores record.Restores, streams ...record.Stream) *worker {
@@ -114,7 +114,7 @@ func TestPendingEffectsOfACopyKeepTheirIdentitiesAndTargetsBeginAgainAfterThem(t
 	for _, d := range l.deliveries("next", since) {
 		got = append(got, numbered{d.Identity, d.Incarnation, d.Sequence})
 	}
-	epoch := uint64(restores[0].UnixMilli())
+	epoch := uint64(restores[0].At.UnixMilli())
 	same(t, "sent after the restore", got, []numbered{{"s/g/2", began, 2}, {"s/g/1099511627777", epoch, 1}, {"s/g/1099511627778", epoch, 2}})
 	if epoch <= began {
 		t.Errorf("the epoch %d does not follow %d", epoch, began)
@@ -125,7 +125,7 @@ func TestPendingEffectsOfACopyKeepTheirIdentitiesAndTargetsBeginAgainAfterThem(t
 func TestTargetsGetALaterEpochAfterEachRestoreWhateverItsTime(t *testing.T) {
 	l := newLab(t)
 	early := l.clock().Add(-time.Hour)
-	restores := record.Restores{early, early.Add(time.Second), early.Add(time.Minute)}
+	restores := record.Listed([]time.Time{early, early.Add(time.Second), early.Add(time.Minute)})
 	var last uint64
 	for n := range len(restores) + 1 {
 		since := l.count()
@@ -180,7 +180,7 @@ func TestAReaderIsToldOfARestoreIfItHasReadMoreThanTheCopy(t *testing.T) {
 
 func TestAWorkerThatDoesNotKnowARestoreLeavesRecordsAlone(t *testing.T) {
 	l := newLab(t)
-	restores := record.Restores{l.clock()}
+	restores := record.Restores{{At: l.clock()}}
 	l.restored(restores, byKey).process(keyed("a: send=next")...)
 	before := l.group()
 	outcome := l.restored(nil, byKey).Process(t.Context(), keyed("b"))[0]
@@ -236,4 +236,42 @@ func TestAHandlerSeesNothingOfARestoreAndStateContinues(t *testing.T) {
 		return nil
 	}
 	same(t, "fates", l.restored(restores, byKey).process(keyed("b", "a")...), []string{"processed", "duplicate"})
+}
+
+// The second time, the copy has no stamp of the first.
+func TestACopyThatIsPutBackTwiceGivesNoIdentityAndNoEntryTwice(t *testing.T) {
+	l := newLab(t)
+	stream := logging(byKey)
+	l.restored(nil, stream).process(keyed("a: send=next")...)
+	l.finish(nil, stream)
+	backup, identities, epochs := l.store.Copy(), map[string]bool{}, map[uint64]bool{}
+	var offset log.Offset
+	for range 3 {
+		at := l.restore(backup, nil)
+		at[0].Stamped = true
+		if page, err := log.Read(t.Context(), l.store, groupG, log.Offset{}, 10); err != nil || len(page.Entries) != 1 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		since := l.count()
+		l.restored(at, stream).process(keyed("b: send=next", "c: send=next")...)
+		l.finish(at, stream)
+		got := l.deliveries("next", since)
+		if len(got) != 2 || identities[got[0].Identity] || identities[got[1].Identity] || epochs[got[0].Incarnation] || got[0].Sequence != 1 {
+			t.Errorf("%+v, and there were %v, %v", got, identities, epochs)
+		}
+		for _, d := range got {
+			identities[d.Identity], epochs[d.Incarnation] = true, true
+		}
+		if offset != (log.Offset{}) { // of a reader of the history that is lost
+			var expired *log.ExpiredError
+			if _, err := log.Read(t.Context(), l.store, groupG, offset, 10); !errors.As(err, &expired) || !expired.Restored {
+				t.Errorf("a reader at %s: %v", offset, err)
+			}
+		}
+		page, err := log.End(t.Context(), l.store, groupG)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offset = page.Next
+	}
 }

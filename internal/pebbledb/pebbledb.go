@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -64,6 +66,16 @@ func OpenAccepting(dir string, options *pebble.Options, lost func(Damage)) (*peb
 		return nil, fmt.Errorf("open database %s: %w", dir, err)
 	}
 	return db, nil
+}
+
+// Lock keeps other processes from opening a database, until it is closed. If one has it open, the
+// error is [ErrLocked].
+func Lock(dir string) (io.Closer, error) {
+	lock, err := vfs.Default.Lock(filepath.Join(dir, "LOCK"))
+	if errors.Is(err, syscall.EAGAIN) {
+		err = ErrLocked
+	}
+	return lock, err
 }
 
 func withDefaults(options *pebble.Options) *pebble.Options {

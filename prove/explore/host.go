@@ -21,7 +21,7 @@ import (
 type host struct {
 	w    *world
 	name string
-	// restores are those that the configuration of the worker lists.
+	// restores are those that the worker knows.
 	restores record.Restores
 	script   []*run // calls and answers, oldest first
 

@@ -40,7 +40,7 @@ func (w *world) logged(g *record.Group, chunks []record.Chunk, now time.Time) er
 		if next == 1 && c.First > 1 && w.scenario.Budget.Expiries > 0 {
 			next, cut = c.First, true
 		}
-		if next > 1 && beginsRestore(c.First) {
+		if next > 1 && beginsRestore(next-1, c.First) {
 			next = c.First
 		}
 		if c.First != next {

@@ -19,6 +19,8 @@ type backupPart struct {
 	applied  []string
 	log      []committed
 	restores record.Restores
+	// stamps are those that the copy has.
+	stamps record.Restores
 }
 
 func (w *world) backupOf(p backupPart) *backupPart {
@@ -32,7 +34,7 @@ func (w *world) backupOf(p backupPart) *backupPart {
 	if p.queues != nil {
 		ids[2] = p.queues.id
 	}
-	return w.backups.one(keyOf(ids, p.applied, p.log, p.restores), func(id int32) *backupPart {
+	return w.backups.one(keyOf(ids, p.applied, p.log, p.restores, p.stamps), func(id int32) *backupPart {
 		p.id = id
 		return &p
 	})
@@ -40,13 +42,13 @@ func (w *world) backupOf(p backupPart) *backupPart {
 
 // backUp adds the steps in which the store is copied, or put back to the copy.
 func (w *world) backUp(s *state, out []step) []step {
-	copied := backupPart{store: s.store, applied: s.past.applied, log: s.past.log, restores: s.backup.restores}
+	copied := backupPart{store: s.store, applied: s.past.applied, log: s.past.log, restores: s.backup.restores, stamps: s.backup.restores}
 	switch tokens := s.backup.tokens; {
 	case tokens != nil:
 		copied.store = w.storeOf(s.store.store.WithTokens(tokens.store))
 		out = append(out, step{text: "all other records are copied", next: w.backedUp(s, copied)})
 	case s.left[copies] > 0 && w.scenario.Apart:
-		copied = backupPart{tokens: s.store, restores: s.backup.restores}
+		copied = backupPart{tokens: s.store, restores: s.backup.restores, stamps: s.backup.restores}
 		out = append(out, step{text: "the tokens are copied", next: w.backedUp(s, copied).spend(copies)})
 	case s.left[copies] > 0:
 		if w.scenario.Whole {
@@ -95,14 +97,17 @@ func (w *world) restore(s *state) *state {
 	next.now = w.clock(next.clock)
 	next.store, next.past = s.backup.store, w.pastOf(s.backup.restored(s.past))
 	b := *s.backup
-	b.restores = append(slices.Clip(b.restores), next.now)
+	if w.scenario.Stamped {
+		b.restores = b.stamps
+	}
+	b.restores = append(slices.Clip(b.restores), record.Restore{At: next.now, Stamped: w.scenario.Stamped})
 	next.backup = w.backupOf(b)
 	return w.recall(w.delay((&next).spend(restores)))
 }
 
-// beginsRestore reports whether a number is the first one after a restore.
-func beginsRestore(n uint64) bool {
-	return n > 2 && record.RestoreOf(n-1) > record.RestoreOf(n-2)
+// beginsRestore reports whether a number is the first one after a restore, and follows another one.
+func beginsRestore(before, n uint64) bool {
+	return record.Jumps(before, n) && (n-1)%(1<<11) == 0
 }
 
 // restored returns the history after a restore. The reader stays where it is, so it may be further

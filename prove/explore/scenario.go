@@ -95,6 +95,9 @@ type Scenario struct {
 	CommitsTogether bool `yaml:"commits-together"`
 	// Whole says that a copy of the store has the queues too, as a copy of a data folder.
 	Whole bool `yaml:"whole"`
+	// Stamped says that the copy has the restores before it, as a data folder. Otherwise a
+	// configuration lists all.
+	Stamped bool `yaml:"stamped"`
 	// Apart says that tokens are copied first, and all other records at a later time, as those of
 	// two tables. A message may then be applied again although the copy of its group has its
 	// change.

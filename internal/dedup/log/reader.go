@@ -141,7 +141,7 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		kept = min(max(chunks[0].First, after.Number+1), kept)
 	}
 	if kept > after.Number+1 && after != (Offset{}) {
-		restored := record.RestoreOf(kept) > record.RestoreOf(after.Number)
+		restored := record.Jumps(after.Number, kept)
 		missed := true
 		if restored {
 			if missed, err = forgotten(ctx, s, g, after.Number); err != nil {

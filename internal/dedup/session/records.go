@@ -86,7 +86,7 @@ func (s *Sessions) checkLife(st *state) error {
 	if !s.beforeRestore(st) {
 		return nil
 	}
-	return &RestoredError{At: s.cfg.Restores[len(s.cfg.Restores)-1]}
+	return &RestoredError{At: s.cfg.Restores.Last()}
 }
 
 func (s *Sessions) pool(ctx context.Context, stream string) (record.Group, pool, error) {

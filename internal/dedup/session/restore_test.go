@@ -35,7 +35,7 @@ func (w *world) copied() *memstore.Store {
 func (w *world) restore(to *memstore.Store) {
 	w.now = w.now.Add(time.Minute)
 	w.store = to
-	w.restart(record.Restores{w.now})
+	w.restart(record.Restores{{At: w.now}})
 	w.now = w.now.Add(time.Second)
 }
 

@@ -9,9 +9,9 @@
 // the effect's number among those of the group to the same destination and target. All four
 // parts of the source are needed. Two systems may send from streams of one name to one receiver.
 // A destination that is renamed numbers from 1 again, and so does a second destination with the
-// same URL. A deleted group that is used again has a new incarnation, and so a new epoch. A group
-// that is restored from an older copy has not: its new effects get numbers that the receiver knows
-// already, and are dropped there. So a restored system needs a destination with another name.
+// same URL. A deleted group that is used again has a new incarnation, and so a new epoch. After a
+// restore the epoch is the time of that, with the numbers from 1: see [record.Restores]. Effects that
+// were pending in the copy keep their old epoch and numbers. The destination keeps its name.
 //
 // The key is the effect's identity in this system with its incarnation. It is the identity if
 // the stream there is not numbered.

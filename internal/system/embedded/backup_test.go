@@ -83,14 +83,12 @@ func (b *backedUp) lose() {
 func TestARestoredBackupHasTheCommittedLinesAndKnowsTheirMessages(t *testing.T) {
 	b := newBackedUp(t)
 	b.lose()
-	_, at, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now())
-	if err != nil {
+	if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(b.lines()); got != 3 {
 		t.Errorf("%d lines were restored, want 3", got)
 	}
-	b.config += "restores: [" + at.Format(time.RFC3339) + "]\n"
 	r := b.start()
 	for _, key := range []string{"a0", "a1", "a2", "later"} {
 		if got := r.send(t, client.Message{Stream: "orders", Key: key, Group: "g", Body: []byte(`{}`)}); got.Replayed != (key != "later") {
@@ -100,24 +98,46 @@ func TestARestoredBackupHasTheCommittedLinesAndKnowsTheirMessages(t *testing.T) 
 	r.idle(t)
 	r.stop()
 	lines := b.lines()
-	if len(lines) != 4 || lines[3].ID != "later" || lines[3].Number <= 1<<40 {
+	if len(lines) != 4 || lines[3].ID != "later" || lines[3].Number <= 1<<50 {
 		t.Errorf("lines %+v", lines)
 	}
 }
 
-func TestARestoredFolderIsRefusedUntilItsRestoreIsListed(t *testing.T) {
+// TestOneBackupThatIsRestoredTwiceGivesNoNumberTwice loses the folder after its first restore, and
+// with it the stamp.
+func TestOneBackupThatIsRestoredTwiceGivesNoNumberTwice(t *testing.T) {
 	b := newBackedUp(t)
-	b.lose()
-	_, at, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now())
+	seen := map[uint64]bool{}
+	for n := range 3 {
+		b.lose()
+		if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err != nil {
+			t.Fatal(err)
+		}
+		r := b.start()
+		r.send(t, client.Message{Stream: "orders", Key: fmt.Sprint("new", n), Group: "g", Body: []byte(`{}`)})
+		r.idle(t)
+		r.stop()
+		lines := b.lines()
+		if len(lines) != 4 || seen[lines[3].Number] {
+			t.Errorf("restore %d: %+v, and there were %v", n, lines, seen)
+		}
+		seen[lines[3].Number] = true
+	}
+}
+
+func TestTheFilesOfABackupAreNotOpenedWithoutAStampEvenToRepairThem(t *testing.T) {
+	b := newBackedUp(t)
+	data := filepath.Join(b.dir, "data")
+	var unstamped *backup.UnstampedError
+	if _, err := embedded.Open(embedded.Options{DataDir: data}); !errors.As(err, &unstamped) || unstamped.Dir != data {
+		t.Errorf("%v", err)
+	}
+	s, err := embedded.Open(embedded.Options{DataDir: data, ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, restores := range []record.Restores{nil, {at.Add(-time.Second)}} {
-		_, err := embedded.Open(embedded.Options{Config: &config.Config{Restores: restores}, DataDir: b.path("data")})
-		var unlisted *backup.UnlistedError
-		if !errors.As(err, &unlisted) || !unlisted.At.Equal(at) {
-			t.Errorf("with restores %v: %v", restores, err)
-		}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -125,7 +145,7 @@ func TestARestoreChangesNoFileThatExists(t *testing.T) {
 	b := newBackedUp(t)
 	before := b.snapshot()
 	for _, dir := range []string{b.path("data"), b.path("empty")} { // the output file has a later line
-		if _, _, err := backup.Restore(t.Context(), b.dir, dir, time.Now()); err == nil {
+		if _, err := backup.Restore(t.Context(), b.dir, dir, time.Now); err == nil {
 			t.Errorf("restored to %s", dir)
 		}
 	}
@@ -136,7 +156,7 @@ func TestARestoreChangesNoFileThatExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second one finds the output file as it was copied
-		if _, _, err := backup.Restore(t.Context(), b.dir, b.path("empty"), time.Now()); err != nil {
+		if _, err := backup.Restore(t.Context(), b.dir, b.path("empty"), time.Now); err != nil {
 			t.Error(err)
 		}
 		if err := os.RemoveAll(b.path("empty")); err != nil {
@@ -156,7 +176,7 @@ func TestARestoreFillsTheEmptyFolderThatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := backup.Restore(t.Context(), b.dir, link, time.Now()); err != nil {
+	if _, err := backup.Restore(t.Context(), b.dir, link, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(link); err != nil || !os.SameFile(before, after) {
@@ -177,14 +197,12 @@ func TestAnInterruptedRestoreCannotBeOpenedAndIsContinued(t *testing.T) {
 	if _, err := embedded.Open(embedded.Options{DataDir: b.path("data")}); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("opened: %v", err)
 	}
-	_, at, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now())
-	if err != nil {
+	if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("left: %v", err)
 	}
-	b.config += "restores: [" + at.Format(time.RFC3339) + "]\n"
 	b.start().stop()
 }
 
@@ -192,7 +210,7 @@ func TestARestoreDoesNotWriteIntoTheBackup(t *testing.T) {
 	b := newBackedUp(t)
 	b.lose()
 	for _, dir := range []string{filepath.Join(b.dir, "new"), filepath.Join(b.dir, "data", "new")} {
-		if _, _, err := backup.Restore(t.Context(), b.dir, dir, time.Now()); err == nil || !strings.Contains(err.Error(), "in the backup") {
+		if _, err := backup.Restore(t.Context(), b.dir, dir, time.Now); err == nil || !strings.Contains(err.Error(), "in the backup") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -205,7 +223,7 @@ func TestARestoredOutputFileHasItsPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.lose()
-	if _, _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now()); err != nil {
+	if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Stat(b.path("ledger.jsonl"))
@@ -224,7 +242,7 @@ func TestARestoreRemovesNoFolderOfAnotherName(t *testing.T) {
 	if err := os.MkdirAll(other, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now()); err == nil {
+	if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err == nil {
 		t.Error("restored")
 	}
 	if _, err := os.Stat(other); err != nil {

@@ -37,6 +37,7 @@ import (
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/embedded/backup"
@@ -182,6 +183,7 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 type System struct {
 	options   Options
 	db        *pebble.DB
+	restores  record.Restores
 	keys      *keyFilter
 	store     *pebblestore.Store
 	watch     *watch
@@ -230,7 +232,7 @@ func Open(options Options) (*System, error) {
 		return nil, err
 	}
 	if !options.Inspect {
-		if err := backup.Check(options.DataDir, options.Config.Restores); err != nil {
+		if err := errors.Join(backup.Check(options.DataDir, options.Config.Restores), options.Config.CheckRestores(options.Now())); err != nil {
 			return nil, err
 		}
 	}
@@ -246,7 +248,11 @@ func Open(options Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{options: options, db: db, waiting: system.NewWaiting(), stdout: file.NewStdout(options.Stdout), draining: make(chan struct{}), replaced: make(chan struct{}, 1)}
+	restores, err := options.restored()
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s := &System{options: options, db: db, restores: restores, waiting: system.NewWaiting(), stdout: file.NewStdout(options.Stdout), draining: make(chan struct{}), replaced: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -280,6 +286,20 @@ func (o Options) openDatabase() (*pebble.DB, error) {
 		}
 	}
 	return pebbledb.OpenAccepting(filepath.Join(o.DataDir, databaseFolder), &pebble.Options{FS: o.fs, ReadOnly: o.ReadOnly}, lost)
+}
+
+// restored returns the restores of the data folder, which the process has locked. If it will give
+// numbers to effects, a folder that was put back gets a stamp.
+func (o Options) restored() (record.Restores, error) {
+	before, err := backup.Recorded(o.DataDir, o.Config.Restores)
+	if err != nil || o.Inspect {
+		return before, err
+	}
+	all, err := backup.Begin(o.DataDir, o.Config.Restores, o.Now())
+	if err == nil && len(all) > len(before) {
+		o.Log.Warn("data folder was restored: effects have new numbers from now on", "restores", len(all), "stamp", all.Last())
+	}
+	return all, err
 }
 
 func (s *System) open() (err error) {

@@ -51,7 +51,7 @@ func (s *System) newGeneration(c *config.Config, before *generation) (*generatio
 	}
 	p, err := pipeline.New(pipeline.Config{
 		KeptQueues: true,
-		Config:     c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
+		Config:     c, Before: replaced, Declared: s.declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, OpenHandler: s.openHandler, Sign: s.options.Sign, Transport: s.options.Transport, Restores: s.restores, Large: true, Blobs: blobs,
 		Trusted: trusting().Trusted, Starting: pollStarting, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, LogState: streams.OwnsState, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {

@@ -169,7 +169,7 @@ func TestAReceiverTakesEachNewMessageAfterTheTablesWerePutBack(t *testing.T) {
 			taken = append(taken, r.work(t, "b", "c")...)
 			r.putBack(t, backup)
 			if x.listed {
-				r.settings.Config.Restores = record.Restores{time.Now().UTC()}
+				r.settings.Config.Restores = []time.Time{time.Now().UTC()}
 			}
 			// that b was processed is forgotten
 			taken = append(taken, r.work(t, "d", "e", "a", "b")...)

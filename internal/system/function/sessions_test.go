@@ -46,7 +46,7 @@ func TestTheAPIShowsThatASessionIsFromBeforeARestore(t *testing.T) {
 	id := session.ID{Stream: "work", Name: "a"}
 	for _, restored := range []bool{false, true} {
 		if restored {
-			settings.Config.Restores = record.Restores{time.Now().UTC()}
+			settings.Config.Restores = []time.Time{time.Now().UTC()}
 		}
 		s, err := Open(Ingest, settings, clients, nil)
 		if err != nil {

@@ -45,6 +45,8 @@ type Config struct {
 	Sign func(url string, next http.RoundTripper) (http.RoundTripper, error)
 	// Transport sends the requests to other systems. Defaults to a new one for each destination.
 	Transport http.RoundTripper
+	// Restores is [dedup.Config]'s. Defaults to those that Config lists.
+	Restores record.Restores
 	// Large is [dedup.Config]'s.
 	Large bool
 	// KeptQueues is [process.Options.Kept].
@@ -156,7 +158,7 @@ func New(cfg Config) (*Pipeline, error) {
 		p.running = cfg.Before.running
 	}
 	p.Engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, CheckDelay: p.Queues.CheckDelay, Blobs: cfg.Blobs,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Numbered: numbered(cfg.Config, streams), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Restores, Large: cfg.Large, CheckDelay: p.Queues.CheckDelay, Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Appended: cfg.Appended, Random: cfg.Random, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true, Running: p.running,
 	})
@@ -168,6 +170,9 @@ func New(cfg Config) (*Pipeline, error) {
 
 func (c Config) withDefaults() Config {
 	c.Partitions = cmp.Or(c.Partitions, 1)
+	if c.Restores == nil {
+		c.Restores = record.Listed(c.Config.Restores)
+	}
 	if c.Watch == nil {
 		c.Watch = Unwatched{}
 	}

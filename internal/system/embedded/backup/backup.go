@@ -4,7 +4,7 @@
 // # The folder of a backup
 //
 //	backup.json   its time and its contents
-//	data/         the data folder
+//	data/         the data folder, with a file that says that it is a copy
 //	files/        the files of file destinations that are outside of the data folder
 //
 // All parts fit each other. The database is copied first, at one moment. An output file is copied
@@ -32,6 +32,7 @@ import (
 	"github.com/effectively-once/once/internal/blob"
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The names in a backup.
@@ -48,8 +49,9 @@ const (
 	blobsName    = "blobs"
 )
 
-// format is the format of backups.
-const format = 1
+// format is the format of backups. In those of format 1, the data folder does not say that it is a
+// copy.
+const format = 2
 
 // An Info describes a backup. It is the content of backup.json.
 type Info struct {
@@ -58,6 +60,8 @@ type Info struct {
 	At time.Time `json:"at"`
 	// DataDir is the absolute path of the data folder.
 	DataDir string `json:"data_dir"`
+	// Restores are those that the data folder had.
+	Restores record.Restores `json:"restores,omitempty"`
 	// Files are the output files.
 	Files []File `json:"files"`
 	// Objects counts the files in blobs/.
@@ -67,6 +71,9 @@ type Info struct {
 	// Missing counts output files that were moved away, and not begun again before the backup.
 	Missing int `json:"missing_files,omitempty"`
 }
+
+// origin returns what the data folder of a backup says of itself.
+func (i Info) origin() origin { return origin{Backup: i.At, Restores: i.Restores} }
 
 // A File is an output file in a backup.
 type File struct {
@@ -177,6 +184,15 @@ func (s Source) fill(ctx context.Context, dir string) (Info, error) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return info, err
 	}
+	// It is the first file, so that no part of the copy can be opened without it.
+	known, err := readOrigin(s.DataDir)
+	if err == nil {
+		info.Restores = known.Restores
+		err = info.origin().write(data)
+	}
+	if err != nil {
+		return info, err
+	}
 	database := filepath.Join(data, databaseName)
 	if err := pebbledb.Copy(s.DB, nil, database); err != nil {
 		return info, err
@@ -268,8 +284,8 @@ func Read(dir string) (Info, error) {
 	if err := json.Unmarshal(text, &info); err != nil {
 		return info, fmt.Errorf("read backup: %s: %w", infoName, err)
 	}
-	if info.Format != format {
-		return info, fmt.Errorf("read backup: it has format %d, and this program reads %d", info.Format, format)
+	if info.Format < 1 || info.Format > format {
+		return info, fmt.Errorf("read backup: it has format %d, and this program reads up to %d", info.Format, format)
 	}
 	for _, f := range info.Files {
 		if !filepath.IsLocal(f.Copy) || !filepath.IsAbs(f.Path) {

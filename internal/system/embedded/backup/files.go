@@ -35,6 +35,7 @@ func syncTree(dir string) error {
 }
 
 func syncFolder(path string) error {
+	crash()
 	if runtime.GOOS == "windows" {
 		return nil // it syncs no folders
 	}
@@ -58,8 +59,27 @@ func writeFile(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// replaceFile writes a file durably in the place of one that may exist. At any moment one of the two
+// is there as a whole.
+func replaceFile(path string, content []byte) error {
+	part := path + unfinished
+	if err := remove(part); err != nil {
+		return err
+	}
+	if err := writeFile(part, content); err != nil {
+		return err
+	}
+	crash()
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	crash()
+	return syncFolder(filepath.Dir(path))
+}
+
 // create creates a file that does not exist, for its user only.
 func create(path string) (*os.File, error) {
+	crash()
 	const flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	return os.OpenFile(path, flags, 0o600) //nolint:gosec // in a folder that the operator names
 }

@@ -3,48 +3,33 @@ package backup
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/pebbledb"
-	"github.com/effectively-once/once/internal/record"
 )
-
-// restoredName is the file of a data folder that says that it was restored. [Check] reads it.
-const restoredName = "restored.json"
-
-// A restored is the content of that file.
-type restored struct {
-	// At is when it was restored, in whole seconds.
-	At time.Time `json:"at"`
-}
 
 // Restore copies a backup to a data folder that is empty or does not exist, and its output files to
 // where they were; those that were in the data folder are put into the new one. It changes no file
 // that exists: an output file that has other content is an error. The backup stays as it is. Until
 // the data folder is complete, the folder ".unfinished" is in it, and it can't be opened. After an
-// error, the same call continues.
-//
-// The time is the present one, in whole seconds. The folder can be opened only with a configuration
-// that lists a restore at this time or later: without it, new effects would get identities that
-// receivers know already.
-func Restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, time.Time, error) {
-	now = now.UTC().Truncate(time.Second)
+// error, the same call continues. The first start of the folder stamps it, see [Begin].
+func Restore(ctx context.Context, dir, dataDir string, now func() time.Time) (Info, error) {
 	info, err := restore(ctx, dir, dataDir, now)
 	if err != nil {
-		return Info{}, time.Time{}, fmt.Errorf("restore %s: %w", dir, err)
+		return Info{}, fmt.Errorf("restore %s: %w", dir, err)
 	}
-	return info, now, nil
+	return info, nil
 }
 
-func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, error) {
+func restore(ctx context.Context, dir, dataDir string, now func() time.Time) (Info, error) {
 	info, err := Read(dir)
 	if err != nil {
 		return info, err
@@ -60,6 +45,9 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 	}
 	if err := vacant(dataDir); err != nil {
 		return info, err
+	}
+	if now().Before(info.At) {
+		return info, fmt.Errorf("the clock is behind the backup, which was made at %s: correct the clock", info.At.Format(time.RFC3339))
 	}
 	var errs []error
 	for _, f := range info.Files {
@@ -94,11 +82,9 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 	if err := rename(filepath.Join(part, databaseName), renamed); err != nil {
 		return info, err
 	}
-	text, err := json.Marshal(restored{At: now})
-	if err != nil {
-		return info, err
-	}
-	if err := writeFile(filepath.Join(part, restoredName), append(text, '\n')); err != nil {
+	o := info.origin()
+	o.Restored = now().UTC()
+	if err := o.write(part); err != nil {
 		return info, err
 	}
 	return info, moveUp(part)
@@ -124,7 +110,9 @@ func rename(database string, paths map[string]string) (err error) {
 	return nil
 }
 
-// moveUp moves the files of a folder to the folder above, durably, and removes the empty one last.
+// moveUp moves the files of a folder to the folder above, durably, and removes the empty one last. The
+// file with the restores is moved first: without it, the database could be opened as if it were no
+// copy.
 func moveUp(part string) error {
 	files, err := os.ReadDir(part)
 	if err == nil {
@@ -134,13 +122,19 @@ func moveUp(part string) error {
 		return err
 	}
 	dir := filepath.Dir(part)
+	slices.SortStableFunc(files, func(a, _ fs.DirEntry) int {
+		if a.Name() == originName {
+			return -1
+		}
+		return 0
+	})
 	for _, f := range files {
 		if err := os.Rename(filepath.Join(part, f.Name()), filepath.Join(dir, f.Name())); err != nil {
 			return err
 		}
-	}
-	if err := syncFolder(dir); err != nil {
-		return err
+		if err := syncFolder(dir); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(part); err != nil {
 		return err
@@ -213,39 +207,4 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-// An UnlistedError is the error for a restored data folder whose restore is not in the
-// configuration.
-type UnlistedError struct {
-	Dir string
-	// At is when the folder was restored.
-	At time.Time
-}
-
-func (e *UnlistedError) Error() string {
-	return fmt.Sprintf("data folder %s was restored from a backup: add %s to the list restores of the configuration; without it, receivers would drop new effects as duplicates", e.Dir, e.At.Format(time.RFC3339))
-}
-
-// Check returns an [*UnlistedError] if a data folder was restored by [Restore], and no restore at
-// this time or later is listed. It also returns an error if a restore was interrupted.
-func Check(dataDir string, restores record.Restores) error {
-	if _, err := os.Lstat(filepath.Join(dataDir, unfinished)); err == nil {
-		return fmt.Errorf("the restore of data folder %s was interrupted: empty it, and restore it again", dataDir)
-	}
-	text, err := os.ReadFile(filepath.Join(dataDir, restoredName)) //nolint:gosec // the data folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var r restored
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	if err != nil {
-		return fmt.Errorf("read %s of data folder %s: %w", restoredName, dataDir, err)
-	}
-	if n := len(restores); n > 0 && !restores[n-1].Before(r.At) {
-		return nil
-	}
-	return &UnlistedError{Dir: dataDir, At: r.At}
 }

@@ -29,7 +29,7 @@ func TestAnEffectThatWasBeingSentIsOneLineInAFolderThatWasRestoredElsewhere(t *t
 		want = bytes.Count(out, []byte("\n"))
 		write(copied)
 	})
-	if _, _, err := backup.Restore(t.Context(), copied, restored, time.Now()); err != nil {
+	if _, err := backup.Restore(t.Context(), copied, restored, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	written(t, restored, append(sent, next), func(out []byte, _ func(string)) {

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +81,16 @@ func (v *Verified) files(ctx context.Context, dir string, info Info) error {
 			v.problem("%v", err)
 		case n != f.Bytes || sum != f.Sum:
 			v.problem("%s is not as it was copied: it has %d bytes of %d", f.Copy, n, f.Bytes)
+		}
+	}
+	if info.Format > 1 {
+		want, err := info.origin().text()
+		if err != nil {
+			return err
+		}
+		path, written := filepath.Join(dir, dataName, originName), sha256.Sum256(want)
+		if _, sum, err := sumOf(ctx, path); err != nil || sum != hex.EncodeToString(written[:]) {
+			v.problem("%s is not as it was written", path)
 		}
 	}
 	err := filepath.WalkDir(filepath.Join(dir, dataName, blobsName), func(_ string, d fs.DirEntry, err error) error {
