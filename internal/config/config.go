@@ -44,6 +44,7 @@ type Config struct {
 
 // Restores are times of restores, in their order.
 type Restores []time.Time
+
 // defaults of [DeadLetters.WithDefaults].
 type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused.
