@@ -7,7 +7,7 @@
 //
 //	main.go       arguments and rounds
 //	subject.go    a measured process and its figures
-//	subjects.go   the list of what is measured
+//	subjects.go   the list of subjects
 //	aims.go       the table of the aims
 //	floors.go engine.go http.go client.go jetstream.go   how each subject works
 //	identities.go memory with many identities

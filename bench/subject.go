@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A subject is what is measured: a case of once, a floor or a peer. Each has a process of its own,
+// A subject is measured: a case of once, a floor or a peer. Each has a process of its own,
 // which is stopped by a signal while others are measured. So a subject pays for its own garbage and
 // its own work in the background, and for nothing else.
 type subject struct {

@@ -76,8 +76,8 @@ func (b *backedUp) lines(t *testing.T, name string) map[string]int {
 }
 
 // TestABackupOfABusySystemIsTheSystemAtOneMoment backs a system up while it works and is killed,
-// restores a backup, and sends everything again. The output file of the backup then gets exactly the
-// lines that it lacks, and the webhook of no message that the backup knew comes under another
+// restores a backup, and sends everything again. The output file of the backup then gets exactly
+// the lines that it lacks, and the webhook of no message that the backup knew comes under another
 // identity.
 func TestABackupOfABusySystemIsTheSystemAtOneMoment(t *testing.T) {
 	random := newRandom(t)

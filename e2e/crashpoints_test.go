@@ -131,8 +131,8 @@ func (s *server) revive(p *process, env ...string) error {
 	return s.start()
 }
 
-// sendCrashLoad sends to every stream concurrently, each message twice and so many in a request, and
-// returns the sent messages by stream.
+// sendCrashLoad sends to every stream concurrently, each message twice and so many in a request,
+// and returns the sent messages by stream.
 func sendCrashLoad(ctx context.Context, t *testing.T, s *server, size int) map[string][]sent {
 	t.Helper()
 	random := newRandom(t)
@@ -166,8 +166,8 @@ func sendCrashLoad(ctx context.Context, t *testing.T, s *server, size int) map[s
 	return inputs
 }
 
-// sendOneByOne sends n messages to a stream, each when the one before it was acknowledged, and returns
-// them.
+// sendOneByOne sends n messages to a stream, each when the one before it was acknowledged, and
+// returns them.
 func sendOneByOne(ctx context.Context, t *testing.T, s *server, stream string, n int) []sent {
 	t.Helper()
 	input := generate(newRandom(t), n)
@@ -175,8 +175,8 @@ func sendOneByOne(ctx context.Context, t *testing.T, s *server, stream string, n
 	return input
 }
 
-// sendDelayed sends delayed messages, each when the one before it is due, until the process is gone,
-// and returns them.
+// sendDelayed sends delayed messages, each when the one before it is due, until the process is
+// gone, and returns them.
 func sendDelayed(ctx context.Context, t *testing.T, s *server, p *process) (list []sent) {
 	t.Helper()
 	const wait = 300 * time.Millisecond

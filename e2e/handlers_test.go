@@ -48,9 +48,9 @@ func handlerRows() []handlerRow {
 type handlerRow struct {
 	example  *handlerExample
 	language string
-	// program is the Go package, in the module examples, of a program that serves the stream with its
-	// handler. It has the flags -listen and -data. Empty for other languages: then once dev calls the
-	// handler.
+	// program is the Go package, in the module examples, of a program that serves the stream with
+	// its handler. It has the flags -listen and -data. Empty for other languages: then once dev
+	// calls the handler.
 	program string
 	// folder has the files of the handler, and a once.yaml that starts it by exec.
 	folder string
@@ -69,7 +69,8 @@ func pythonPackage(t *testing.T, _ string) []string {
 	return []string{"PYTHONPATH=" + path, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
-// A handlerExample is a load for a stream, and the check of its results, for handlers in any language.
+// A handlerExample is a load for a stream, and the check of its results, for handlers in any
+// language.
 type handlerExample struct {
 	stream string
 	// load returns the operations of all clients. Keys are different.

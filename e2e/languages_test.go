@@ -29,7 +29,7 @@ import (
 )
 
 // languages are the languages of the programs in examples/languages, with the command of a program.
-// {} is the folder of what its install.sh has installed.
+// {} is the folder that its install.sh installs into.
 func languages() map[string]map[string][]string {
 	return map[string]map[string][]string{
 		"python": {

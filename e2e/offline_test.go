@@ -64,9 +64,9 @@ func newOffline(t *testing.T, url string, random *rand.Rand, messages int, paced
 	return o
 }
 
-// play runs all processes to their end, and kills them so many times in all: each kind of process at
-// least once. It kills the server too, half as often, at random positions of the log. strike kills
-// the server and starts it again; it may be nil.
+// play runs all processes to their end, and kills them so many times in all: each kind of process
+// at least once. It kills the server too, half as often, at random positions of the log. strike
+// kills the server and starts it again; it may be nil.
 func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,8 +147,8 @@ func (o *offline) nextOf(ctx context.Context, tail *client.Tail) (client.Entry, 
 	return e, err
 }
 
-// judge checks the files of the readers: all have the same entries, numbered without holes, with each
-// message of each source once and in order.
+// judge checks the files of the readers: all have the same entries, numbered without holes, with
+// each message of each source once and in order.
 func (o *offline) judge(t *testing.T) {
 	t.Helper()
 	first := ""

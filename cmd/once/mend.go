@@ -177,7 +177,7 @@ func reasonNames() []string {
 func reasons() []record.Reason {
 	return []record.Reason{
 		record.ReasonKeyReuse, record.ReasonUnknown, record.ReasonExpired, record.ReasonStaleEpoch, record.ReasonSkipped, record.ReasonGap,
-		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonEnded, record.ReasonDeleted, record.ReasonUndeliverable, record.ReasonLoop, record.ReasonGone, record.ReasonLimit,
+		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonUnreadable, record.ReasonEnded, record.ReasonDeleted, record.ReasonUndeliverable, record.ReasonLoop, record.ReasonGone, record.ReasonLimit,
 	}
 }
 

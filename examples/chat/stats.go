@@ -49,7 +49,7 @@ func (s *stats) wrote(by, text string, waiting int, now time.Time) {
 	s.waiting.Add(waiting)
 }
 
-// buffered adds a sample of what a region keeps.
+// buffered adds a sample of the buffers of a region.
 func (s *stats) buffered(held, pending int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,8 @@ type Config struct {
 // Restores are times of restores, in their order.
 type Restores []time.Time
 
-// defaults of [DeadLetters.WithDefaults].
+// DeadLetters bounds the dead letters of each dead-letter queue on one machine. Zero fields take
+// the defaults of [DeadLetters.WithDefaults].
 type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused.
 	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long a dead letter is kept after its message was last refused; at least 1s. Default: 14d."`

@@ -15,7 +15,7 @@ const MaxCaller = 100
 
 const maxPrincipal = 200 // in bytes: one of API Gateway is longer than that of a key
 
-// Roles is a set of roles: what a caller may do with a stream.
+// Roles is a set of roles of a caller for a stream.
 type Roles uint8
 
 // The roles.

@@ -91,8 +91,8 @@ func TestAnAnswerIsTakenBackOnlyByReopeningIt(t *testing.T) {
 	}
 }
 
-// A worker has loaded the group or the token before the letter is put back, and writes its own refusal
-// after that. Its write must fail, or it would take away the message that was put back.
+// A worker has loaded the group or the token before the letter is put back, and writes its own
+// refusal after that. Its write must fail, or it would take away the message that was put back.
 func TestARefusalThatIsUnderWayDoesNotTakeAwayAReopenedMessage(t *testing.T) {
 	for name, open := range remembering() {
 		for c := range 4 {
@@ -249,8 +249,8 @@ func TestALetterOfAMessageWhoseTriesAreOverIsNoAnswer(t *testing.T) {
 	same(t, "put back", w.process(m), []string{"processed"})
 }
 
-// The caller of a message without a group record is answered while its handler runs, and the message
-// is put on the queue, with a token.
+// The caller of a message without a group record is answered while its handler runs, and the
+// message is put on the queue, with a token.
 func TestALateRefusalHasOneLetter(t *testing.T) {
 	w := newLab(t).worker(relay)
 	w.at = between("dead", func() { w.issue(refusable()) })

@@ -75,7 +75,7 @@ func (s portStore) CommitAll(ctx context.Context, commits []record.Commit) []err
 	return errs
 }
 
-// commitText checks a commit and returns what it writes.
+// commitText checks a commit and returns its text.
 func commitText(c record.Commit) string {
 	checkCommit(c)
 	text := fmt.Sprintf("%s v%d", c.Next.Key.Group, c.Next.Version)

@@ -30,7 +30,7 @@ func TestAValueEndsBeforeTheSpacesAfterIt(t *testing.T) {
 	}
 }
 
-// FuzzJSONEnd checks that what is recognised is JSON.
+// FuzzJSONEnd checks that recognised texts are JSON.
 func FuzzJSONEnd(f *testing.F) {
 	for _, text := range []string{`{"a":[1,-0.5e+3,true,null,"\u00e4\n"]}`, `"a text of more than eight letters"`, `[ [[]] ]`, `{ }`, `1`} {
 		f.Add([]byte(text))

@@ -199,7 +199,7 @@ func (u *universe) token(id string) issuedToken {
 
 var errFault = errors.New("fault")
 
-// apply does what a call asks for.
+// apply does the work of a call.
 func (u *universe) apply(c *call) (r reply) {
 	switch c.name {
 	case "load":

@@ -70,7 +70,8 @@ func TestATimetableHasTheTimesOfItsCronExpression(t *testing.T) {
 	}
 }
 
-// In Berlin, clocks are put from 02:00 to 03:00 on 2026-03-29, and from 03:00 to 02:00 on 2026-10-25.
+// In Berlin, clocks are put from 02:00 to 03:00 on 2026-03-29, and from 03:00 to 02:00 on
+// 2026-10-25.
 func TestATimeThatDoesNotExistIsMovedToTheMomentAtWhichClocksArePutForward(t *testing.T) {
 	for _, c := range []struct {
 		expression string

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// testStep is the step that runs all tests of the root. With a colon and a folder behind it, it runs
-// the tests of one package.
+// testStep is the step that runs all tests of the root. With a colon and a folder behind it, it
+// runs the tests of one package.
 const testStep = "test"
 
 // addTests adds the tests of the packages of the root that depend on a path that changed. If all
@@ -34,8 +34,8 @@ func (t *tree) addTests(ctx context.Context, needed map[string]string, paths []s
 	return nil
 }
 
-// packages maps the folder of each package of the root to the folders that its tests import, directly
-// or not, and its own. A package without tests has nil.
+// packages maps the folder of each package of the root to the folders that its tests import,
+// directly or not, and its own. A package without tests has nil.
 func (t *tree) packages(ctx context.Context) (map[string]map[string]bool, error) {
 	list, err := t.command(ctx, "go", "list", "-test", "-f", `{{if not .ForTest}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./...")
 	if err != nil {

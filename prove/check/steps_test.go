@@ -351,7 +351,8 @@ func TestPathsOfTheEndToEndTestsNeedTheirGroupOrAll(t *testing.T) {
 	equal(t, "without groups", stepsOf(t, tr, "e2e/sql_test.go"), "test e2e")
 }
 
-// Folders that are named by hand are tested as in a run: with the race detector and what stands in for AWS.
+// Folders that are named by hand are tested as in a run: with the race detector and what stands in
+// for AWS.
 func TestAStepForOneFolderTestsThatFolder(t *testing.T) {
 	tr, _ := repository(t)
 	script := read(t, tr, ".ci/run")

@@ -11,7 +11,7 @@ import (
 // can answer with 6 MB at most, in which quotes take two bytes.
 const maxPage = 2 << 20
 
-// A page is what an answer with entries has.
+// A page is an answer with entries.
 type page struct {
 	format  string
 	entries int

@@ -29,7 +29,7 @@ const (
 	maxSequence    = 10_000 // entries in an answer that is a sequence of items
 )
 
-// A logQuery is what a reader asks for.
+// A logQuery is the query of a reader.
 type logQuery struct {
 	group     record.GroupKey
 	principal string

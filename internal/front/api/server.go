@@ -10,8 +10,8 @@ import (
 const (
 	readHeaderTimeout = 10 * time.Second // for the whole header
 	readTimeout       = 30 * time.Second // for header and body, and longer for a large body
-	// stepTime is how long a large body may take for each further step of bytes, when readTimeout is
-	// over: 120 kbit/s are enough.
+	// stepTime is how long a large body may take for each further step of bytes, when readTimeout
+	// is over: 120 kbit/s are enough.
 	step        = 128 << 10
 	stepTime    = 10 * time.Second
 	idleTimeout = 2 * time.Minute // between requests of one connection
@@ -22,9 +22,9 @@ const (
 )
 
 // Server returns an HTTP server that no slow caller can hold: if a caller sends half a header or
-// half a body, or does not read the answer, it is cut off when the time for it is over. A large body
-// may take longer, as long as it keeps coming. The limits are the package's constants; the program
-// may change them before it serves.
+// half a body, or does not read the answer, it is cut off when the time for it is over. A large
+// body may take longer, as long as it keeps coming. The limits are the package's constants; the
+// program may change them before it serves.
 func Server(addr string, h http.Handler) *http.Server {
 	server := &http.Server{
 		Addr:              addr,
@@ -43,9 +43,10 @@ func Server(addr string, h http.Handler) *http.Server {
 	return server
 }
 
-// A pacedBody is the body of a request that moves the deadlines of the request while it comes. Without
-// that, no body of 1 MiB could come over a link of 256 kbit/s, however often its sender repeated it.
-// Bytes that came early give no further time: who stops sending is cut off within stepTime.
+// A pacedBody is the body of a request that moves the deadlines of the request while it comes.
+// Without that, no body of 1 MiB could come over a link of 256 kbit/s, however often its sender
+// repeated it. Bytes that came early give no further time: who stops sending is cut off within
+// stepTime.
 type pacedBody struct {
 	io.ReadCloser
 	server    *http.Server

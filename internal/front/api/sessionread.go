@@ -44,7 +44,7 @@ func (s *server) sessionEntries(w http.ResponseWriter, r *http.Request, id sessi
 	return s.answerEntries(w, q, &page)
 }
 
-// sessionQuery reads the parameters of a query. It changes wait and max to what is allowed.
+// sessionQuery reads the parameters of a query. It limits wait and max.
 func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, err error) {
 	q = &sessionQuery{id: id, reading: session.Reading{Limit: defaultEntries}}
 	if q.principal, err = s.caller(r); err != nil {

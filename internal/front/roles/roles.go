@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/front/problem"
 )
 
-// A Caller is the sender of a request, and what it may do.
+// A Caller is the sender of a request, with its roles.
 type Caller struct {
 	// Principal scopes identities: the same key of two principals names two messages.
 	Principal string

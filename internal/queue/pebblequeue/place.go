@@ -94,10 +94,10 @@ type Places struct {
 // It gives all messages of a group the first places in it, in their order, under the conditions of
 // [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
 //
-// If others have places in the groups of at least half of the messages, ReserveAll first waits until
-// that has changed, or until ctx ends. With forMessages it waits for messages in the groups, too,
-// except for those that pause or are delayed; behind says that it has waited for some in vain. It has
-// no place while it waits.
+// If others have places in the groups of at least half of the messages, ReserveAll first waits
+// until that has changed, or until ctx ends. With forMessages it waits for messages in the groups,
+// too, except for those that pause or are delayed; behind says that it has waited for some in
+// vain. It has no place while it waits.
 func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages bool) (p *Places, behind bool) {
 	if !q.index.fifo {
 		return nil, false
@@ -153,8 +153,8 @@ func (r *reservation) blocked(x *index) bool {
 	return false
 }
 
-// reserveAll reserves places. If it has to wait, and its time is not over, it returns a channel that
-// is closed by the next change.
+// reserveAll reserves places. If it has to wait, and its time is not over, it returns a channel
+// that is closed by the next change.
 func (q *Queue) reserveAll(r *reservation, over bool) (p *Places, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

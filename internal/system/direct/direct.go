@@ -138,9 +138,9 @@ type Config struct {
 	Stranded func(record.GroupKey)
 	// Go runs a function concurrently. Defaults to goroutines that are kept until Close.
 	Go func(func())
-	// Timeout is how long the attempts of a call may start if callers do not wait for them, and how
-	// long they may take if callers do. Required. See Limit, and [record.Stream.Timeout] for what one
-	// attempt may take.
+	// Timeout is how long the attempts of a call may start if callers do not wait for them, and
+	// how long they may take if callers do. Required. See Limit, and [record.Stream.Timeout] for
+	// what one attempt may take.
 	Timeout time.Duration
 	// Limit is how long a caller waits for the end of an attempt, which then continues without it.
 	// Defaults to Timeout: the caller waits for the attempt, and the end of the caller's context
@@ -245,9 +245,9 @@ func (r *Runner) spawn(f func()) {
 	}
 }
 
-// attempt returns the context of the attempts of a call, and until when they may start, if not until
-// the end of the context. It leaves [reserve] of the time that a function has to the writes after
-// it.
+// attempt returns the context of the attempts of a call, and until when they may start, if not
+// until the end of the context. It leaves [reserve] of the time that a function has to the writes
+// after it.
 func (r *Runner) attempt(ctx context.Context, s *record.Stream) (_ context.Context, until time.Time, cancel context.CancelFunc) {
 	timeout := r.cfg.Timeout
 	if r.cfg.Limit > 0 {

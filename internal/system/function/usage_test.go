@@ -33,7 +33,8 @@ type usage struct {
 	SweepAll counts `json:"sweep_all"`
 }
 
-// usageOf is one configuration of a stream, with the usage of one message until its effect was sent.
+// usageOf is one configuration of a stream, with the usage of one message until its effect was
+// sent.
 type usageOf struct {
 	Name   string `json:"name"`
 	Title  string `json:"title"`
@@ -43,8 +44,8 @@ type usageOf struct {
 	Metrics int `json:"metrics"`
 }
 
-// counts is the usage of the services. Requests to queues include the ones with which Lambda receives
-// and deletes messages.
+// counts is the usage of the services. Requests to queues include the ones with which Lambda
+// receives and deletes messages.
 type counts struct {
 	API        float64 `json:"api_requests"`
 	Ingest     float64 `json:"ingest_invocations"`
@@ -66,8 +67,9 @@ func (c counts) per(n float64) counts {
 // ages have more or fewer digits.
 const logTolerance = 0.1
 
-// TestTheUsageOfAMessage counts the usage of a message in the three functions, from its request until
-// its effect was sent: requests to SQS, units of DynamoDB, invocations, and bytes of the log.
+// TestTheUsageOfAMessage counts the usage of a message in the three functions, from its request
+// until its effect was sent: requests to SQS, units of DynamoDB, invocations, and bytes of the
+// log.
 func TestTheUsageOfAMessage(t *testing.T) {
 	var got usage
 	for _, c := range usageCases() {

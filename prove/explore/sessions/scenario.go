@@ -18,12 +18,12 @@ type Scenario struct {
 	Consumers, Operators, Skippers []string
 	// Enders is how many callers end the stream, and Sweepers how many sweeps run beside them.
 	Enders, Sweepers int
-	// Queued says that the entries are still on the queues of their partitions. They are appended at
-	// any time, and the end behind them once it is sent; that of a group is sent. Otherwise the logs are complete and ended
-	// from the beginning.
+	// Queued says that the entries are still on the queues of their partitions. They are appended
+	// at any time, and the end behind them once it is sent; that of a group is sent. Otherwise the
+	// logs are complete and ended from the beginning.
 	Queued bool
-	// OfGroup says that the sessions read the log of one group, not a pool. Again says that this log
-	// may begin again, at any time.
+	// OfGroup says that the sessions read the log of one group, not a pool. Again says that this
+	// log may begin again, at any time.
 	OfGroup, Again bool
 	// Database says that the consumers keep their work and their number in a database. Otherwise
 	// the work is the state that Commit writes.

@@ -72,7 +72,7 @@ type Info struct {
 	Missing int `json:"missing_files,omitempty"`
 }
 
-// origin returns what the data folder of a backup says of itself.
+// origin reads the mark in the data folder of a backup.
 func (i Info) origin() origin { return origin{Backup: i.At, Restores: i.Restores} }
 
 // A File is an output file in a backup.
