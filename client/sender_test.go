@@ -230,6 +230,26 @@ func TestARequestWhoseBodyEndedEarlyIsSentAgain(t *testing.T) {
 	})
 }
 
+func TestALineForWhichTheSenderHasNoRightIsSentAgainAndNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBackend(t), lobby()
+		b.set(func(n int) fault { return map[int]fault{1: forbidden, 2: unauthorized}[n] })
+		o.Refused = func(m client.Message, p *client.Problem) client.Message {
+			t.Error(m.Sequence, p)
+			return m
+		}
+		s := newSender(t, b, o)
+		want := say(t, s, 0, 3)
+		closed(t, s)
+		if diff := cmp.Diff(want, b.bodies()); diff != "" {
+			t.Error(diff)
+		}
+		if b.sent() < 4 {
+			t.Errorf("%d requests: no line was refused", b.sent())
+		}
+	})
+}
+
 func TestARefusedMessageWithoutACallbackLeavesAnEmptyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend(t)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,11 +41,13 @@ type backend struct {
 type fault int
 
 const (
-	none       fault = iota
-	lost             // before it arrives
-	unanswered       // after it was processed
-	overtaken        // it fails, and arrives after the next one
-	torn             // a half of its body arrives
+	none         fault = iota
+	lost               // before it arrives
+	unanswered         // after it was processed
+	overtaken          // it fails, and arrives after the next one
+	torn               // a half of its body arrives
+	forbidden          // each line is answered 403
+	unauthorized       // each line is answered 401
 )
 
 func newBackend(t *testing.T) *backend {
@@ -105,6 +108,13 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if f == lost || f == overtaken {
 		return nil, errCut
+	}
+	if f == forbidden || f == unauthorized {
+		line := map[fault]string{forbidden: `{"status":403,"problem":{"type":"x#forbidden","status":403}}`, unauthorized: `{"status":401,"problem":{"type":"x#unauthorized","status":401}}`}[f]
+		w := httptest.NewRecorder()
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = io.WriteString(w, strings.Repeat(line+"\n", bytes.Count(body, []byte("\n"))))
+		return w.Result(), nil
 	}
 	if f == torn {
 		r.ContentLength, body = int64(len(body)), body[:len(body)/2]

@@ -117,12 +117,12 @@ With --stack check only reads.`,
 		for _, w := range warnings {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
-		return a.summary(c)
+		return a.summary(c, callers)
 	}
 	return cmd
 }
 
-func (a *app) summary(c configured) error {
+func (a *app) summary(c configured, callers []checkedCaller) error {
 	_, _ = fmt.Fprintf(a.out, "%s is valid: %s, %s\n\n", c.source(), plural(len(c.Streams), "stream"), plural(len(c.Destinations), "destination"))
 	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "STATE", "GAP", "LOG", "POOL", "DESTINATIONS"}}
 	for _, name := range c.StreamNames() {
@@ -154,7 +154,7 @@ func (a *app) summary(c configured) error {
 	if err := a.handlers(c); err != nil {
 		return err
 	}
-	return a.callers(c)
+	return a.callers(c, callers)
 }
 
 // visibleHandler is [visible] for a handler.

@@ -41,7 +41,7 @@ func callersOf(c *config.Config) (out []checkedCaller, warnings []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(auth.Roles)) {
 		if len(out) > 0 && !known[name] {
-			warnings = append(warnings, fmt.Sprintf("server.auth.roles: no key is %s's", name))
+			warnings = append(warnings, fmt.Sprintf("server.auth.roles: no line of server.auth.keys has the principal %s", name))
 		}
 		for _, text := range auth.Roles[name] {
 			if g, _ := config.ParseGrant(text); !slices.ContainsFunc(streams, func(stream string) bool { return g.Allows(g.Role, stream) }) {
@@ -53,8 +53,7 @@ func callersOf(c *config.Config) (out []checkedCaller, warnings []string) {
 }
 
 // callers prints who may do what.
-func (a *app) callers(c configured) error {
-	list, _ := callersOf(c.Config)
+func (a *app) callers(c configured, list []checkedCaller) error {
 	rows := [][]string{{"", ""}, {"CALLER", "SEND", "READ", "CONSUME", "OPERATE"}}
 	for _, x := range list {
 		row := []string{x.Name}

@@ -132,7 +132,7 @@ func TestCheckPrintsWhoMayDoWhatAndWarnsOfKeysThatHadMoreRights(t *testing.T) {
 		}
 		return w.out.String(), w.err.String()
 	}
-	const before = "warning: server.auth.roles: is missing, so every key and token may only send"
+	const before = "warning: server.auth.roles: is missing, so every key may only send"
 	out, warnings := check("oidc: {issuer: \"https://id.example\", audience: once, streams: s}")
 	for _, want := range []string{
 		"\nCALLER  SEND    READ  CONSUME  OPERATE\nshop    all     -     -        -\ntill    orders  -     -        -\n",
@@ -142,7 +142,7 @@ func TestCheckPrintsWhoMayDoWhatAndWarnsOfKeysThatHadMoreRights(t *testing.T) {
 			t.Errorf("got %s, want %q", out, want)
 		}
 	}
-	if !strings.Contains(warnings, before) {
+	if !strings.Contains(warnings, before) || !strings.Contains(warnings, "server.auth.oidc.roles: is missing, so every token may only send") {
 		t.Errorf("got %s, want %q", warnings, before)
 	}
 	out, warnings = check("oidc: {issuer: \"https://id.example\", audience: once, roles: scope}, roles: {shop: [send, \"read:orders\"], till: [\"operate:*\"], ghost: [\"read:ret*\"], old: [\"read:order\"]}")
@@ -154,7 +154,7 @@ func TestCheckPrintsWhoMayDoWhatAndWarnsOfKeysThatHadMoreRights(t *testing.T) {
 			t.Errorf("got %s, want %q", out, want)
 		}
 	}
-	for text, want := range map[string]bool{before: false, "no key is ghost's": true, "read:order of old is for no stream": true, "read:ret*": false} {
+	for text, want := range map[string]bool{before: false, "no line of server.auth.keys has the principal ghost": true, "read:order of old is for no stream": true, "read:ret*": false} {
 		if strings.Contains(warnings, text) != want {
 			t.Errorf("got %s, want %q in it: %t", warnings, text, want)
 		}

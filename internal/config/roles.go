@@ -99,19 +99,25 @@ func Grants(texts []string) []Grant {
 	return out
 }
 
-// HasRoles reports whether something gives roles to callers.
+// HasRoles reports whether the configuration gives roles to keys or to tokens.
 func (s *Server) HasRoles() bool {
 	return s != nil && s.Auth != nil && (s.Auth.Roles != nil || s.Auth.OIDC != nil && s.Auth.OIDC.Roles != "")
 }
 
-// RolesWarning returns a warning if callers are authenticated and nothing gives roles to them, so
-// that they may only send. It is empty otherwise.
-func (s *Server) RolesWarning() string {
-	if s.Auth == nil || s.HasRoles() {
-		return ""
+// RolesWarnings returns a warning for each kind of callers, keys and tokens, that may only send because
+// nothing gives roles to it. An empty map of roles says that this is meant, for both.
+func (s *Server) RolesWarnings() (out []string) {
+	const only = "; in earlier versions it could also read logs, take sessions and end streams. Give it the roles that it needs, or write auth.roles: {} if no caller does more than send"
+	if s.Auth == nil || s.Auth.Roles != nil && len(s.Auth.Roles) == 0 {
+		return nil
 	}
-	return "server.auth.roles: is missing, so every key and token may only send; in earlier versions it could also read logs, take sessions and end streams. " +
-		"Give callers the roles that they need, tokens by oidc.roles; or write roles: {} if they only send"
+	if s.Auth.Keys != "" && s.Auth.Roles == nil {
+		out = append(out, "server.auth.roles: is missing, so every key may only send"+only)
+	}
+	if s.Auth.OIDC != nil && s.Auth.OIDC.Roles == "" {
+		out = append(out, "server.auth.oidc.roles: is missing, so every token may only send"+only)
+	}
+	return out
 }
 
 func (p *reader) roles(n node) map[string][]string {

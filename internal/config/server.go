@@ -60,7 +60,7 @@ type Auth struct {
 	// OIDC accepts the tokens of an issuer.
 	OIDC *OIDC `json:"oidc,omitempty" jsonschema:"description=Bearer tokens of an OpenID Connect issuer."`
 	// Roles are what callers may do, by the principals of their keys, and on AWS by the principals of
-	// the API: see [ParseGrant]. Who has no entry may only send.
+	// the API: see [ParseGrant]. A principal without an entry may only send.
 	Roles map[string][]string `json:"roles,omitzero" jsonschema:"description=Roles by the principals of callers: send and read and consume and operate. ROLE:STREAMS is one for some streams; a * in STREAMS stands for any characters. A principal without an entry may only send."`
 }
 
@@ -289,9 +289,7 @@ func (c *Config) ServerWarnings() []string {
 	}
 	s, listen := c.Server, cmp.Or(c.Server.Listen, DefaultListen)
 	out := s.Exposed(listen)
-	if w := s.RolesWarning(); w != "" {
-		out = append(out, w)
-	}
+	out = append(out, s.RolesWarnings()...)
 	if s.Auth == nil && !Loopback(listen) {
 		out = append(out, "server.auth: once serve does not start without it or --insecure, unless the host is a name of 127.0.0.1")
 	}

@@ -233,7 +233,7 @@ export class Sender {
         const p = fresh[i]!;
         if (!problem) settlement.acknowledged.push(p.number);
         else if (this.#stops(problem, p)) throw new Stopped(problem);
-        else if (problem.retryable) again ??= problem;
+        else if (triedAgain(problem)) again ??= problem;
         else settlement.refused.push({ number: p.number, at: p.at, message: p.message, problem: problem.toJSON() });
       }
     }
@@ -262,7 +262,7 @@ export class Sender {
   /** stops reports whether a problem is the end of a numbered sender. */
   #stops(problem: Problem, p: PendingMessage): boolean {
     if (!this.#o.source) return false;
-    return ["fenced", "unknown-epoch", "ended"].includes(problem.type) || (p.void === true && !problem.retryable);
+    return ["fenced", "unknown-epoch", "ended"].includes(problem.type) || (p.void === true && !triedAgain(problem));
   }
 
   async #settle(s: Settlement): Promise<void> {
@@ -307,6 +307,11 @@ export class Sender {
     await pause(lostChange, signal ? AbortSignal.any([signal, done.signal]) : done.signal).catch(() => {});
     this.#wakers.delete(wake);
   }
+}
+
+/** triedAgain reports whether a line is to be tried again. One for which the caller has no right is: rights are given later. */
+function triedAgain(problem: Problem): boolean {
+  return problem.retryable || problem.status === 401 || problem.status === 403;
 }
 
 /** Ends a sender for good; its cause is the reason. */

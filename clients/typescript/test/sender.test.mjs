@@ -87,6 +87,19 @@ test("a line that can be retried is sent again, and the others are not", async (
   for (const key of ["a", "c"]) assert.equal(tries.join("").split(key).length - 1, 1, `want ${key} once: ${tries}`);
 });
 
+for (const [type, status] of [["unauthorized", 401], ["forbidden", 403]]) {
+  test(`a line that is answered ${status} is sent again under its number`, async (t) => {
+    let denied = 2;
+    const sent = [];
+    const url = await batches(t, { line: (m) => (sent.push([m.sequence, m.void]), denied-- > 0 ? refuse(type, status) : accept(m)) });
+    const sender = await open(t, url, { source: "till" });
+    await sender.send({ body: "1" });
+    await sender.flush();
+    assert.deepEqual(await sender.refused(), []);
+    assert.deepEqual(sent, [[1, undefined], [1, undefined], [1, undefined]]);
+  });
+}
+
 test("a refusal of the whole request refuses no message", async (t) => {
   for (const answer of [problem("forbidden", 403), problem("unknown-stream", 404), { status: 401, headers: {}, body: "log in" }]) {
     let tries = 0;

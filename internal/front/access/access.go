@@ -88,7 +88,7 @@ func Open(o Options) (*Access, error) {
 	if err := a.Reload(); err != nil {
 		return nil, err
 	}
-	if w := o.Config.RolesWarning(); w != "" {
+	for _, w := range o.Config.RolesWarnings() {
 		o.Log.Warn("callers may only send", "what", w)
 	}
 	if a.authenticates() && o.Config.Auth.OIDC != nil {

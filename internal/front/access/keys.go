@@ -34,11 +34,10 @@ func parseKeys(text string, auth *config.Auth, streams []string) ([]key, error) 
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		k, err := parseKey(line, streams)
+		k, err := parseKey(line, auth, streams)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", at, err)
 		}
-		k.caller.Grants = auth.GrantsOf(strings.TrimPrefix(k.caller.Principal, keyPrefix))
 		if first := lines[k.hash]; first != 0 {
 			return nil, fmt.Errorf("line %d: has the key of line %d: make another one, with openssl rand -hex 32", at, first)
 		}
@@ -54,7 +53,7 @@ func parseKeys(text string, auth *config.Auth, streams []string) ([]key, error) 
 	return keys, nil
 }
 
-func parseKey(line string, streams []string) (key, error) {
+func parseKey(line string, auth *config.Auth, streams []string) (key, error) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 || len(fields) > 3 {
 		return key{}, errors.New("must be PRINCIPAL KEY, or PRINCIPAL KEY STREAM,STREAM")
@@ -68,7 +67,7 @@ func parseKey(line string, streams []string) (key, error) {
 	case len(secret) < config.MinKey:
 		return key{}, fmt.Errorf("the key must be at least %d characters: make one with openssl rand -hex 32", config.MinKey)
 	}
-	k := key{sha256.Sum256([]byte(secret)), Caller{Caller: roles.Caller{Principal: keyPrefix + name, All: len(fields) == 2}}}
+	k := key{sha256.Sum256([]byte(secret)), Caller{Caller: roles.Caller{Principal: keyPrefix + name, All: len(fields) == 2, Grants: auth.GrantsOf(name)}}}
 	if len(fields) == 3 {
 		k.caller.Streams = strings.Split(fields[2], ",")
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/front/access"
+	"github.com/effectively-once/once/internal/front/roles"
 	"github.com/effectively-once/once/internal/testkit/eventually"
 )
 
@@ -199,6 +201,7 @@ func TestATokenHasTheRolesOfItsClaimAndWithoutOneItSendsOnly(t *testing.T) {
 		"a claim that is none":              {"once_roles", map[string]any{"read": true}, "orders chat", "|"},
 		"words that are no roles":           {"once_roles", "READ read: read:_ read:[a-z]* sendd", "orders chat", "|"},
 		"streams beside those of the claim": {"once_roles", "read:chat send:*", "orders", "orders|"},
+		"no stream has an empty name":       {"once_roles", "read", []string{""}, "|"},
 	} {
 		o := withIssuer(i.url)
 		o.Auth.OIDC.Roles = c.claim
@@ -207,6 +210,17 @@ func TestATokenHasTheRolesOfItsClaimAndWithoutOneItSendsOnly(t *testing.T) {
 		if _, may, _ := strings.Cut(got.body, " sends "); may != c.want {
 			t.Errorf("%s: got %q, want %q", name, got.body, c.want)
 		}
+	}
+}
+
+func TestAnEmptyNameAmongTheStreamsOfACallerIsNotAllStreams(t *testing.T) {
+	c := roles.ByClaims(&config.OIDC{Streams: "streams", Roles: "roles"}, "p", map[string]any{"streams": []any{"", "orders"}, "roles": "read"})
+	if !slices.Equal(c.Streams, []string{"orders"}) {
+		t.Errorf("got the streams %q", c.Streams)
+	}
+	c.Streams = []string{""}
+	if roles.May(roles.With(httptest.NewRequest(http.MethodGet, "/metrics", nil), c, func() {}), "GET /metrics", "") {
+		t.Error("an empty name is all streams")
 	}
 }
 

@@ -71,7 +71,9 @@ func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.
 	own.Accepted = s.Now()
 	for i := range records {
 		if x := &records[i]; x.Err == nil && x.Message.End {
-			_ = errors.As(s.Allow(r, headerEnd, stream.Name), &x.Err)
+			if err := s.Allow(r, headerEnd, stream.Name); err != nil && !errors.As(err, &x.Err) {
+				x.Err = problem.New(problem.Forbidden, "No role allows this.")
+			}
 		}
 	}
 	fates := s.acceptRecords(r.Context(), stream, own, records)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -287,4 +288,16 @@ func TestABatchUnderAPrincipalIsItsOwn(t *testing.T) {
 	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: ann"), "202 a")
 	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: bob"), "202 a")
 	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: ann"), "202 a replayed")
+}
+
+func TestAnEndInABatchIsRefusedWhateverTheErrorOfTheCheck(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.Allow = func(_ *http.Request, route, _ string) error {
+			if route == "Once-End" {
+				return errors.New("no")
+			}
+			return nil
+		}
+	})
+	w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"a","end":true}`, `{"key":"b"}`), ndjson), "403 forbidden", "202 b")
 }

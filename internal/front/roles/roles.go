@@ -25,7 +25,7 @@ type Caller struct {
 
 // may reports whether the caller has one of the roles for a stream, or, if that is empty, for all.
 func (c Caller) may(roles config.Roles, stream string) bool {
-	if !c.All && !slices.Contains(c.Streams, stream) {
+	if !c.All && (stream == "" || !slices.Contains(c.Streams, stream)) {
 		return false
 	}
 	return slices.ContainsFunc(c.Grants, func(g config.Grant) bool { return g.Allows(roles, stream) })
@@ -98,7 +98,7 @@ func May(r *http.Request, route, stream string) bool {
 	return ok && (roles == anyCaller || c.may(roles, stream))
 }
 
-// get returns the route of GET for one of HEAD, which tells as much.
+// get returns the route of GET for one of HEAD, which gives the same information.
 func get(route string) string {
 	if rest, is := strings.CutPrefix(route, http.MethodHead+" "); is {
 		return http.MethodGet + " " + rest
@@ -133,7 +133,7 @@ func words(claim any) []string {
 	case []any:
 		var out []string
 		for _, item := range v {
-			if text, ok := item.(string); ok {
+			if text, _ := item.(string); text != "" {
 				out = append(out, text)
 			}
 		}
