@@ -90,7 +90,7 @@ func (o *operating) skipEntries(ctx context.Context, s *client.Session) error {
 	if err := o.reaches(s); err != nil {
 		return err
 	}
-	if o.skip-s.Cursor() > jump {
+	if o.session.Group != "" && o.skip-s.Cursor() > jump {
 		return s.Commit(ctx, o.skip, client.CommitOptions{})
 	}
 	for s.Cursor() < o.skip {

@@ -98,12 +98,17 @@ func (r Restores) Last() time.Time {
 
 func millis(at time.Time) uint64 { return uint64(at.UnixMilli()) }
 
-// Before returns how many restores there were before a time.
-func (r Restores) Before(at time.Time) (n int) {
+// Before names the last restore before a time: by its Unix milliseconds from the first stamp on, and
+// otherwise by how many there were. It is 0 if there was none.
+func (r Restores) Before(at time.Time) uint64 {
+	n := 0
 	for n < len(r) && r[n].At.Before(at) {
 		n++
 	}
-	return n
+	if n > r.counted() {
+		return millis(r[n-1].At)
+	}
+	return uint64(n) //nolint:gosec // not negative
 }
 
 // Stamped reports whether one of the restores is stamped.

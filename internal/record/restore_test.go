@@ -93,3 +93,15 @@ func TestAReaderNoticesARestoreBetweenTwoNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoLivesOfOneCopyHaveDifferentNames(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	one, two := record.Restores{{At: at, Stamped: true}}, record.Restores{{At: at.Add(time.Hour), Stamped: true}}
+	after := at.Add(2 * time.Hour)
+	if a, b := one.Before(after), two.Before(after); a == b || one.Before(at) != 0 {
+		t.Errorf("%d and %d", a, b)
+	}
+	if n := (record.Restores{{At: at}}).Before(after); n != 1 {
+		t.Errorf("a listed restore is %d", n)
+	}
+}

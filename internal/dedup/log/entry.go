@@ -14,6 +14,10 @@ func (x *Encoded) Entry() (record.Entry, error) {
 		switch name := string(c.text()); name {
 		case "kind":
 			out.Kind = record.EntryKind(c.text())
+		case "time":
+			if err := out.Time.UnmarshalText(c.text()); err != nil {
+				return out, err
+			}
 		case "id":
 			out.ID = string(c.text())
 		case "redelivery_of":

@@ -14,7 +14,7 @@ func TestAnEntryIsReadWithTheFieldsOfItsMessage(t *testing.T) {
 	for _, e := range []record.Entry{x, {Kind: record.EntryMessage, ID: "a", Time: 1}} {
 		e.Number = 1
 		want := record.Entry{
-			Number: 1, Kind: e.Kind, ID: e.ID, RedeliveryOf: e.RedeliveryOf, Group: e.Group, Principal: e.Principal, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
+			Number: 1, Kind: e.Kind, ID: e.ID, RedeliveryOf: e.RedeliveryOf, Group: e.Group, Principal: e.Principal, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, Time: e.Time,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body,
 		}
 		list := encoded(t, e)

@@ -122,7 +122,7 @@ func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.E
 	m.RedeliveryOf = cmp.Or(e.RedeliveryOf, e.ID)
 	m.ID = "dead/" + key.Group + "/" + log.Offset{Incarnation: incarnation, Number: e.Number}.String()
 	if n := s.cfg.Restores.Before(e.Time.Time()); n > 0 { // a lost entry may have had this offset
-		m.ID += "/" + strconv.Itoa(n)
+		m.ID += "/" + strconv.FormatUint(n, 10)
 	}
 	if s.cfg.Numbered[key.Stream] {
 		m.Group, m.Source, m.Sequence = "", m.ID, 1

@@ -148,3 +148,28 @@ func TestNoLifeOfARetiredSessionIsGivenAgainAfterARestore(t *testing.T) {
 	}
 	w.is(w.read(ann, w.open(ann, session.TakeNow).Fence, 9), " 1:m1")
 }
+
+// TestLostEntriesAndNewOnesHaveDifferentDeadLetters puts one copy back twice, with a stamp each time.
+// The offsets of the new entries are the same, because logs of partitions do not jump.
+func TestLostEntriesAndNewOnesHaveDifferentDeadLetters(t *testing.T) {
+	w, q := newRestorable(t), &queues{}
+	w.pool = session.Pool{Partitions: 1, Attempts: 1, DeadLetter: true}
+	w.restart(nil)
+	w.fill(0, 1)
+	for backup := w.copied(); len(q.letters) < 2; {
+		w.now = w.now.Add(time.Minute)
+		w.store = backup.Copy()
+		w.Sessions = w.with(w.store, session.Config{Queues: q, Restores: record.Restores{{At: w.now, Stamped: true}}})
+		w.now = w.now.Add(time.Second)
+		w.fill(0, 1)
+		f := w.open(ann, session.TakeFree).Fence
+		w.read(ann, f, 2)
+		w.commit(ann, f, 0, 1)
+		if _, err := w.Fail(w.Context(), ann, session.Failure{Fence: f, At: 2}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if a, b := q.letters[0].Message.ID, q.letters[1].Message.ID; a == b {
+		w.Errorf("both are %s; %v", a, q.letters)
+	}
+}

@@ -129,8 +129,10 @@ func TestTheFilesOfABackupAreNotOpenedWithoutAStampEvenToRepairThem(t *testing.T
 	b := newBackedUp(t)
 	data := filepath.Join(b.dir, "data")
 	var unstamped *backup.UnstampedError
-	if _, err := embedded.Open(embedded.Options{DataDir: data}); !errors.As(err, &unstamped) || unstamped.Dir != data {
-		t.Errorf("%v", err)
+	for _, inspect := range []bool{false, true} {
+		if _, err := embedded.Open(embedded.Options{DataDir: data, Inspect: inspect}); !errors.As(err, &unstamped) || unstamped.Dir != data {
+			t.Errorf("inspect %v: %v", inspect, err)
+		}
 	}
 	s, err := embedded.Open(embedded.Options{DataDir: data, ReadOnly: true})
 	if err != nil {
@@ -399,5 +401,24 @@ func TestObjectsAreInABackupStagedOrPublished(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(dir, "data", "blobs", name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// A command that changes a folder without a start writes dead letters, whose ids need the stamp.
+func TestAFolderThatIsChangedBeforeItsFirstStartIsStampedThen(t *testing.T) {
+	b := newBackedUp(t)
+	b.lose()
+	if _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	s, err := embedded.Open(embedded.Options{DataDir: b.path("data"), Inspect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if all, err := backup.Recorded(b.path("data"), nil); err != nil || !all.Stamped() {
+		t.Errorf("%v, %v", all, err)
 	}
 }

@@ -231,7 +231,7 @@ func Open(options Options) (*System, error) {
 	if err := options.Console.Check(); err != nil {
 		return nil, err
 	}
-	if !options.Inspect {
+	if !options.ReadOnly {
 		if err := errors.Join(backup.Check(options.DataDir, options.Config.Restores), options.Config.CheckRestores(options.Now())); err != nil {
 			return nil, err
 		}
@@ -288,11 +288,11 @@ func (o Options) openDatabase() (*pebble.DB, error) {
 	return pebbledb.OpenAccepting(filepath.Join(o.DataDir, databaseFolder), &pebble.Options{FS: o.fs, ReadOnly: o.ReadOnly}, lost)
 }
 
-// restored returns the restores of the data folder, which the process has locked. If it will give
-// numbers to effects, a folder that was put back gets a stamp.
+// restored returns the restores of the data folder, which the process has locked. If it will write,
+// a folder that was put back gets a stamp.
 func (o Options) restored() (record.Restores, error) {
 	before, err := backup.Recorded(o.DataDir, o.Config.Restores)
-	if err != nil || o.Inspect {
+	if err != nil || o.ReadOnly {
 		return before, err
 	}
 	all, err := backup.Begin(o.DataDir, o.Config.Restores, o.Now())

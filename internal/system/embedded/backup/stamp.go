@@ -67,44 +67,38 @@ func (o origin) text() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// unlisted returns when a version before stamps restored the folder, if the configuration does not
-// list that restore.
-func (o origin) unlisted(listed []time.Time) (time.Time, bool) {
+// unlisted reports whether a version before stamps restored the folder, and the configuration does
+// not list that restore.
+func (o origin) unlisted(listed []time.Time) bool {
 	at, err := time.Parse(time.RFC3339, o.At)
-	if err != nil || len(o.Restores) > 0 || !o.Restored.IsZero() {
-		return at, false
-	}
-	return at, record.Listed(listed).Last().Before(at)
+	return err == nil && len(o.Restores) == 0 && o.Restored.IsZero() && record.Listed(listed).Last().Before(at)
 }
 
 // An UnstampedError is the error for a data folder that is a copy and was not put back by [Restore]
 // or [Stamp]: new effects would get identities that receivers know already.
-type UnstampedError struct {
-	Dir string
-	// At is when the copy was made.
-	At time.Time
-}
+type UnstampedError struct{ Dir string }
 
 func (e *UnstampedError) Error() string {
-	return fmt.Sprintf("data folder %s is a copy of %s, which receivers may be ahead of: they would drop new effects as duplicates; run once restore --stamp %[1]s, and start again", e.Dir, e.At.Format(time.RFC3339))
+	return fmt.Sprintf("data folder %s was put back to an older copy: receivers would drop its new effects as duplicates; run once restore --stamp %[1]s, and start again", e.Dir)
 }
 
 // Check returns an [*UnstampedError] if a data folder is a copy that nobody has put back with
 // [Restore] or [Stamp]. It also returns an error if a restore was interrupted. The times are those
 // that the configuration lists.
 func Check(dataDir string, listed []time.Time) error {
-	if _, err := os.Lstat(filepath.Join(dataDir, unfinished)); err == nil {
-		return fmt.Errorf("the restore of data folder %s was interrupted: empty it, and restore it again", dataDir)
-	}
-	o, err := readOrigin(dataDir)
-	if err != nil {
+	if err := finished(dataDir); err != nil {
 		return err
 	}
-	if at, ok := o.unlisted(listed); ok {
-		return &UnstampedError{dataDir, at}
+	o, err := readOrigin(dataDir)
+	if err == nil && (o.unlisted(listed) || !o.Backup.IsZero() && o.Restored.IsZero()) {
+		err = &UnstampedError{dataDir}
 	}
-	if !o.Backup.IsZero() && o.Restored.IsZero() {
-		return &UnstampedError{dataDir, o.Backup}
+	return err
+}
+
+func finished(dataDir string) error {
+	if _, err := os.Lstat(filepath.Join(dataDir, unfinished)); err == nil {
+		return fmt.Errorf("the restore of data folder %s was interrupted: empty it, and restore it again", dataDir)
 	}
 	return nil
 }
@@ -117,7 +111,8 @@ func Recorded(dataDir string, listed []time.Time) (record.Restores, error) {
 
 // Begin is Recorded for a process that has locked the folder and will give numbers to effects. If
 // the folder was put back since the last call, the present time is a new stamp. What it returns is
-// durable: it stays if a time is no longer listed.
+// durable: it stays if a time is no longer listed. A new time before a stamp is an error: it would
+// change the epochs of numbers that were given.
 func Begin(dataDir string, listed []time.Time, now time.Time) (record.Restores, error) {
 	if err := Check(dataDir, listed); err != nil {
 		return nil, err
@@ -130,7 +125,9 @@ func Begin(dataDir string, listed []time.Time, now time.Time) (record.Restores, 
 	stamp := record.Restore{At: now.UTC().Truncate(time.Millisecond), Stamped: true}
 	switch last := latest(all.Last(), o.Backup, o.Restored); {
 	case now.Before(last), pending && !stamp.At.After(all.Last()):
-		return nil, fmt.Errorf("the clock is behind: data folder %s was copied or restored at %s: correct the clock", dataDir, last.Format(time.RFC3339))
+		return nil, fmt.Errorf("the clock is behind: data folder %s was copied or restored at %s: correct the clock, or if it was ahead then, wait until that time", dataDir, last.Format(time.RFC3339))
+	case o.Restores.Stamped() && !all[:len(o.Restores)].Last().Equal(o.Restores.Last()):
+		return nil, fmt.Errorf("data folder %s was stamped at %s: remove new entries before that time from restores: a folder needs none", dataDir, o.Restores.Last().Format(time.RFC3339))
 	case pending:
 		all = append(all, stamp)
 	case len(all) == len(o.Restores):
@@ -159,6 +156,12 @@ func Stamp(dataDir string, now time.Time) (err error) {
 			err = fmt.Errorf("stamp data folder %s: %w", dataDir, err)
 		}
 	}()
+	if now.UTC().Year() < 2020 { // before this product
+		return fmt.Errorf("the clock is behind: it says %s", now.UTC().Format(time.RFC3339))
+	}
+	if err := finished(dataDir); err != nil {
+		return err
+	}
 	database := filepath.Join(dataDir, databaseName)
 	if _, err := os.Stat(database); err != nil {
 		return fmt.Errorf("it is no data folder: %w", err)

@@ -219,3 +219,42 @@ func TestAFolderThatAnEarlierVersionRestoredNeedsItsEntryOrAStamp(t *testing.T) 
 		t.Error(text)
 	}
 }
+
+// TestATimeBeforeAStampIsRefused: by old habit, a person lists a restore that has its stamp. Numbers
+// that were given after the stamp would change their epoch: a linked receiver would wait for the
+// first ones of the new epoch, and the message of a pending timer would be a duplicate.
+func TestATimeBeforeAStampIsRefused(t *testing.T) {
+	c := newCopied(t)
+	dir := c.restore()
+	stamps, _ := c.begin(dir)
+	earlier := stamps[0].Add(-400 * time.Millisecond)
+	c.refused(dir, "remove new entries before that time from restores", earlier)
+	if err := backup.Stamp(dir, c.at); err != nil {
+		t.Fatal(err)
+	}
+	c.at = c.at.Add(time.Second) // pending timers are in the copy, too
+	c.refused(dir, "remove new entries before that time from restores", earlier)
+	c.begin(dir)
+	later := c.at.Add(time.Millisecond)
+	if got, _ := c.begin(dir, later); len(got) != 3 {
+		t.Errorf("%v", got)
+	}
+	c.begin(dir, later)
+}
+
+func TestAStampNeedsAClockAndAWholeFolder(t *testing.T) {
+	c := newCopied(t)
+	dir := c.copyFiles()
+	stamp := func(at time.Time, want string) {
+		t.Helper()
+		before := c.contents(dir)
+		if err := backup.Stamp(dir, at); err == nil || !strings.Contains(err.Error(), want) || c.contents(dir) != before {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	stamp(time.Unix(0, 0), "the clock is behind")
+	if err := os.Mkdir(filepath.Join(dir, ".unfinished"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stamp(c.at, "was interrupted")
+}
