@@ -108,7 +108,7 @@ func (r Restores) Before(at time.Time) uint64 {
 	if n > r.counted() {
 		return millis(r[n-1].At)
 	}
-	return uint64(n) //nolint:gosec // not negative
+	return uint64(n)
 }
 
 // Stamped reports whether one of the restores is stamped.
@@ -175,7 +175,7 @@ func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	if n == 0 {
 		return incarnation, nil
 	}
-	return max(incarnation+uint64(n), millis(r[n-1].At)), nil //nolint:gosec // not negative
+	return max(incarnation+uint64(n), millis(r[n-1].At)), nil
 }
 
 // Forgot reports whether messages of an issued epoch may have been acknowledged and lost since: the
