@@ -34,8 +34,9 @@ type Attempt[S any] struct {
 	// the program, are kept in structs at the same path. In elements of arrays they can't be kept.
 	// With such a field, or with another type, the attempt fails: a stored state is never replaced
 	// by a zero value (see [StreamConfig.Upgrade]). The state is kept until the handler deletes it by
-	// setting the zero value, as in a.State = S{}, which deletes the unknown fields, too, or for
-	// [StreamConfig.StateRetention]. A map that was emptied is not zero: set it to nil.
+	// setting the zero value, as in a.State = S{}, or for [StreamConfig.StateRetention]. Unknown
+	// fields survive a zero value, and keep the state. A map that was emptied is not zero: set it to
+	// nil.
 	State S
 
 	inner   *record.Attempt
@@ -172,7 +173,7 @@ func (a *Attempt[S]) fail(err error) {
 func adapt[S any](h Handler[S], c StreamConfig) record.Handler {
 	allowed := slices.Clone(c.Destinations)
 	return func(ctx context.Context, inner *record.Attempt, m record.Message) error {
-		state, before, err := decodeState[S](inner.State, c.Upgrade)
+		state, unknown, err := decodeState[S](inner.State, c.Upgrade)
 		if err != nil {
 			return fmt.Errorf("decode state of group %s: %w", m.GroupKey(), err)
 		}
@@ -183,7 +184,7 @@ func adapt[S any](h Handler[S], c StreamConfig) record.Handler {
 		if a.err != nil {
 			return a.err
 		}
-		if inner.State, err = encodeState(a.State, before); err != nil {
+		if inner.State, err = encodeState(a.State, unknown); err != nil {
 			return fmt.Errorf("encode state of group %s: %w", m.GroupKey(), err)
 		}
 		return nil

@@ -84,7 +84,7 @@ func TestAFieldThatAVersionDoesNotKnowSurvivesItsCommit(t *testing.T) {
 	})
 }
 
-func TestOnlyAChangeToTheZeroValueDeletesUnknownFields(t *testing.T) {
+func TestAZeroValueKeepsUnknownFields(t *testing.T) {
 	type old struct{ N int }
 	type full struct{ N, M int }
 	sys, _ := version(t, oncetest.New(), "1", func(s *full) { s.M = 5 })
@@ -97,8 +97,114 @@ func TestOnlyAChangeToTheZeroValueDeletesUnknownFields(t *testing.T) {
 		t.Error(diff)
 	}
 	sys, _ = version(t, sys, "4", func(s *old) { s.N = 1 })
-	if _, got = version(t, sys, "5", func(s *old) { s.N = 0 }); got != nil {
+	sys, got = version(t, sys, "5", func(s *old) { s.N = 0 })
+	if diff := cmp.Diff(map[string]any{"N": 0.0, "M": 5.0}, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, got = version(t, sys, "6", func(s *full) { s.M = 0 }); got != nil {
 		t.Errorf("the state is %v", got)
+	}
+}
+
+func TestAZeroValueDeletesTheStateIfNoUnknownFieldIsLeft(t *testing.T) {
+	type old struct{ Other *part }
+	type full struct{ Other *newer }
+	sys, _ := version(t, oncetest.New(), "1", func(s *full) { s.Other = &newer{More: "x"} })
+	if _, got := version(t, sys, "2", func(s *old) { s.Other = nil }); got != nil {
+		t.Errorf("the state is %v", got)
+	}
+}
+
+type small struct{ N int }
+
+// A strict encodes itself, and is decoded by its fields.
+type strict struct{ N int }
+
+func (s strict) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"N":%d}`, s.N), nil }
+
+type (
+	Map  map[string]small
+	left struct {
+		X small `json:"x1"`
+	}
+	right struct {
+		X small `json:"x2"`
+	}
+	named struct{ P small }
+)
+
+// try runs a handler on a stored state, and returns the new one, if the handler ran.
+func try[S any](t *testing.T, stored string, change func(*S)) (state any, ran bool, err error) {
+	t.Helper()
+	sys, _ := version(t, oncetest.New(), "1", func(s *json.RawMessage) { *s = json.RawMessage(stored) })
+	sys = sys.Restart()
+	once.Handle(sys.System, "s", func(_ context.Context, a *once.Attempt[S], _ once.Message) error {
+		ran = true
+		change(&a.State)
+		return nil
+	})
+	err = sys.Call(t.Context(), once.Message{Stream: "s", Group: "g", ID: "2"}).Err
+	state, wrong := oncetest.State[any](t.Context(), sys, "s", "g")
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	return state, ran, err
+}
+
+func keeps[S any](stored, want string, change func(*S)) func(*testing.T) {
+	return func(t *testing.T) {
+		var wanted any
+		if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+			t.Fatal(err)
+		}
+		state, _, err := try(t, stored, change)
+		if diff := cmp.Diff(wanted, state); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+	}
+}
+
+func refuses[S any](stored string) func(*testing.T) {
+	return func(t *testing.T) {
+		if _, ran, err := try(t, stored, func(*S) {}); ran || err == nil || !strings.Contains(err.Error(), "state-unreadable") {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+	}
+}
+
+func TestUnknownFieldsOfUnusualTypes(t *testing.T) {
+	type omits struct {
+		A    int
+		Part small    `json:"part,omitzero"`
+		Two  [2]small `json:",omitzero"`
+	}
+	type exportedMap struct {
+		A int
+		Map
+	}
+	type tagged struct {
+		named `json:"q"`
+	}
+	for name, test := range map[string]func(*testing.T){
+		"omitzero":          keeps(`{"A":1,"part":{"N":0,"More":5}}`, `{"A":2,"part":{"More":5}}`, func(s *omits) { s.A++ }),
+		"omitzero, nothing": keeps(`{"A":1,"part":{"N":3},"More":5}`, `{"A":1,"More":5}`, func(s *omits) { s.Part.N = 0 }),
+		"omitzero, array":   refuses[omits](`{"A":1,"Two":[{"N":0,"More":5},{"N":0}]}`),
+		"encodes itself":    refuses[strict](`{"N":1,"More":5}`),
+		"nested":            refuses[struct{ S strict }](`{"S":{"N":1,"More":5}}`),
+		"embedded map":      keeps(`{"A":1,"Map":{"x":{"N":1,"More":5}}}`, `{"A":2,"Map":{"x":{"N":1,"More":5}}}`, func(s *exportedMap) { s.A++ }),
+		"hidden": refuses[struct {
+			left
+			right
+		}](`{"x1":{"N":1,"More":5}, "x2": {"N":1} }`),
+		"hidden, spaces": refuses[struct {
+			left
+			right
+		}](`{"x1" : [ ], "y": 1}`),
+		"embedded, tagged": keeps(`{"q":{"P":{"N":1,"More":5}}}`, `{"q":{"P":{"N":2,"More":5}}}`, func(s *tagged) { s.P.N++ }),
+		"another case":     refuses[struct{ List []small }](`{"list":[{"N":1,"M":2}],"x":1}`),
+		"two of one field": keeps(`{"part":{"M":1},"Part":{"M":2}}`, `{"Part":{"N":0,"M":1}}`, func(*struct{ Part small }) {}),
+	} {
+		t.Run(name, test)
 	}
 }
 

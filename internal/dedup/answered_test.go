@@ -231,22 +231,24 @@ func TestTheRefusalsOfOlderVersionsAreAnswers(t *testing.T) {
 }
 
 func TestALetterOfAMessageWhoseTriesAreOverIsNoAnswer(t *testing.T) {
-	w := newLab(t).worker(byKey)
-	m := keyed("a: fail")[0]
-	w.issue(m)
-	letter := record.Refused{Message: m, Reason: record.ReasonAttempts, Detail: "internal"}
-	if err := w.Refuse(t.Context(), []record.Refused{letter}); err != nil {
-		t.Fatal(err)
+	for _, reason := range []record.Reason{record.ReasonAttempts, record.ReasonUnreadable} {
+		w := newLab(t).worker(byKey)
+		m := keyed("a: fail")[0]
+		w.issue(m)
+		letter := record.Refused{Message: m, Reason: reason, Detail: "internal"}
+		if err := w.Refuse(t.Context(), []record.Refused{letter}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := w.Status(t.Context(), m)
+		if err != nil || state.Status != admission.StatusAccepted || state.Reason != reason || state.Detail == "internal" {
+			t.Errorf("%+v, %v", state, err)
+		}
+		if answered, err := w.Answered(t.Context(), letter); answered || err != nil {
+			t.Errorf("answered %v, %v", answered, err)
+		}
+		w.scripts["a"] = succeed
+		same(t, "put back", w.process(m), []string{"processed"})
 	}
-	state, err := w.Status(t.Context(), m)
-	if err != nil || state.Status != admission.StatusAccepted || state.Reason != record.ReasonAttempts {
-		t.Errorf("%+v, %v", state, err)
-	}
-	if answered, err := w.Answered(t.Context(), letter); answered || err != nil {
-		t.Errorf("answered %v, %v", answered, err)
-	}
-	w.scripts["a"] = succeed
-	same(t, "put back", w.process(m), []string{"processed"})
 }
 
 // The caller of a message without a group record is answered while its handler runs, and the

@@ -18,17 +18,17 @@ import (
 
 // A FailedError is an error that a handler reported in its own words: the handler runs, and this
 // call has failed.
-type FailedError struct{ Text string }
+type FailedError struct {
+	Text  string
+	state error
+}
 
 func (e *FailedError) Error() string { return "the handler failed: " + e.Text }
 
-// Unwrap returns [record.ErrUnreadable] if the text has "state-unreadable:", and otherwise nil.
-func (e *FailedError) Unwrap() error {
-	if strings.Contains(e.Text, string(record.ReasonUnreadable)+":") {
-		return record.ErrUnreadable
-	}
-	return nil
-}
+// Unwrap returns [record.ErrUnreadable] if the group had a state and the text begins with
+// "state-unreadable:", after the "StateError: " of the packages; otherwise nil. Elsewhere in the
+// text it may be of a message.
+func (e *FailedError) Unwrap() error { return e.state }
 
 // Failed returns a [*FailedError] with the beginning of a text, without control characters.
 func Failed(text string) error {
@@ -92,6 +92,9 @@ func (h *Handler) Handle(ctx context.Context, b *record.Batch) error {
 		return err
 	}
 	answer, err := h.call(ctx, b.ID, request, ids)
+	if failed, ok := errors.AsType[*FailedError](err); ok && len(b.State) > 0 && strings.HasPrefix(strings.TrimPrefix(failed.Text, "StateError: "), string(record.ReasonUnreadable)+":") {
+		failed.state = record.ErrUnreadable
+	}
 	if err != nil {
 		return err
 	}

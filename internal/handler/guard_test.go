@@ -323,9 +323,19 @@ func TestAnAnswerThatNamesAnotherAttemptIsRefused(t *testing.T) {
 }
 
 func TestAnErrorThatNamesTheStateIsNoFailureOfTheMessage(t *testing.T) {
-	for text, want := range map[string]bool{"StateError: state-unreadable: a field": true, "state-unreadable: x": true, "no state": false} {
-		if got := errors.Is(handler.Failed(text), record.ErrUnreadable); got != want {
-			t.Errorf("%s: %t, want %t", text, got, want)
+	for text, want := range map[string]bool{
+		"StateError: state-unreadable: a field":   true,
+		"state-unreadable: x":                     true,
+		"no state":                                false,
+		"ValueError: state-unreadable: of a body": false,
+		"no item state-unreadable: x":             false,
+	} {
+		for _, state := range []string{"", `{"n":1}`} {
+			w, b := newWorld(), one()
+			w.err, b.State = handler.Failed(text), []byte(state)
+			if got := errors.Is(w.Handle(t.Context(), b), record.ErrUnreadable); got != (want && state != "") {
+				t.Errorf("%s, state %q: %t", text, state, got)
+			}
 		}
 	}
 }

@@ -106,6 +106,10 @@ func Committed(r *Reply) Outcome {
 	return Outcome{Kind: Processed, Reply: r}
 }
 
+// Open reports whether a message with this reason was tried for too long. It is accepted still: a
+// redrive processes it.
+func (r Reason) Open() bool { return r == ReasonAttempts || r == ReasonUnreadable }
+
 // Final reports whether a message that is refused with this reason is answered with it: the same
 // key gets the refusal again.
 func (r Reason) Final() bool {

@@ -372,6 +372,16 @@ class TestDataclass(unittest.TestCase):
             with self.assertRaisesRegex(Exception, "handler: state", msg=repr(state)):
                 put.answer(request(None, state=state))
 
+    def test_a_state_that_cannot_be_made_for_a_new_group_is_no_stored_state(self) -> None:
+        @handler(load=lambda value: int(value["n"]), dump=lambda n: {"n": n})
+        def count(state: int, message: Message, attempt: Attempt[int]) -> int:
+            return state + 1
+
+        with self.assertRaises(TypeError):
+            count.answer(request(1))
+        with self.assertRaisesRegex(Exception, "^state-unreadable: "):
+            count.answer(request(1, state={}))
+
     def test_fields_that_the_dataclass_does_not_have_are_kept(self) -> None:
         @dataclass
         class Shop:

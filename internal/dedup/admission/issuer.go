@@ -206,7 +206,7 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	err := i.cfg.Queues.DeadLetter(ctx, refused)
 	for n, failed := range record.ErrorsOf(err, len(refused)) {
 		r := refused[n]
-		if failed != nil || r.Delivery != nil || r.Reason != record.ReasonAttempts && r.Reason != record.ReasonEnded {
+		if failed != nil || r.Delivery != nil || !r.Reason.Open() && r.Reason != record.ReasonEnded {
 			continue // the message has no token for this reason, or the token of another message
 		}
 		if err := i.note(ctx, r); err != nil {
@@ -260,7 +260,7 @@ func (i *Issuer) note(ctx context.Context, r record.Refused) error {
 	if expires := i.issuedUntil(a); expires.After(old.Expires) { // another copy may be delayed for longer
 		next.Expires = expires
 	}
-	if r.Reason == record.ReasonAttempts { // the detail of the letter is an internal error
+	if r.Reason.Open() { // the detail of the letter is an internal error
 		next.Detail = triesOver
 	}
 	if _, err := i.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, record.ErrConflict) {

@@ -139,7 +139,7 @@ func (st *State) look(g *record.Group, a *Arrival, now time.Time) {
 func (st *State) OfToken() {
 	st.Status = StatusAccepted
 	if t := &st.Token; t.Reason != "" && !t.Deleting() {
-		if st.Reason, st.Detail = t.Reason, t.Detail; t.Reason != record.ReasonAttempts {
+		if st.Reason, st.Detail = t.Reason, t.Detail; !t.Reason.Open() {
 			st.Status = StatusRejected
 		}
 	}

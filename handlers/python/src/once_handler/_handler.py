@@ -250,6 +250,8 @@ class Handler(Generic[S]):
         try:
             return self._encode(self._state(text), text)
         except Exception as e:
+            if text == "null":  # a new group: the handler is wrong
+                raise
             raise StateError(f"{UNREADABLE}: the stored state does not fit the handler: {e}") from e
 
     def _run(self, message: Message, attempt: Attempt[S], before: str) -> str:
@@ -304,7 +306,7 @@ class Handler(Generic[S]):
 
 
 UNREADABLE = "state-unreadable"
-"""In the text of an error, with a colon: the message waits, and becomes no dead letter by time."""
+"""At the start of an error, with a colon: the message waits for a version that reads the state."""
 
 
 class StateError(Exception):
@@ -357,8 +359,9 @@ def handler(
     Without arguments, the state is a JSON value, and None for a new group. ``state`` names a
     dataclass for it; each of its fields needs a default, for a new group. A stored state that does
     not fit fails the attempt. Fields that the dataclass does not have are kept, except in items of
-    lists: there they fail the attempt. ``load`` and ``dump`` are functions from and to a JSON value,
-    for all other types, and must keep such fields themselves; ``load`` gets None for a new group.
+    lists: there they fail the attempt. ``load`` and ``dump`` are functions from and to a JSON
+    value, for all other types, and must keep such fields themselves; ``load`` gets None for a new
+    group.
     """
     if function is not None:
         return Handler(function, _same, _same)
