@@ -175,7 +175,7 @@ func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	if n == 0 {
 		return incarnation, nil
 	}
-	return max(incarnation+uint64(n), millis(r[n-1].At)), nil
+	return max(incarnation+uint64(n), millis(r[n-1].At)), nil //nolint:gosec // not negative
 }
 
 // Forgot reports whether messages of an issued epoch may have been acknowledged and lost since: the
