@@ -87,7 +87,8 @@ type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused. Defaults to 14
 	// days.
 	Retain time.Duration
-	// Most is how many dead letters of each kind are kept; beyond it the oldest are dropped.
+	// Most is how many dead letters of each kind are kept; beyond it the oldest of the stream with the
+	// most are dropped.
 	// Defaults to 100,000.
 	Most int
 }

@@ -50,8 +50,9 @@ type Restores []time.Time
 type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused.
 	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long a dead letter is kept after its message was last refused; at least 1s. Default: 14d."`
-	// Most is how many dead letters a queue keeps. Beyond it the oldest ones are dropped.
-	Most int `json:"most,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=100000,description=How many dead letters each of the two queues keeps; beyond it the oldest ones are dropped."`
+	// Most is how many dead letters a queue keeps. Beyond it the oldest ones of the stream with the most
+	// are dropped.
+	Most int `json:"most,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=100000,description=How many dead letters each of the two queues keeps; beyond it the oldest ones of the stream with the most are dropped."`
 }
 
 // WithDefaults returns d with 14 days, the retention of the queues on AWS, and 100,000 dead letters

@@ -76,3 +76,22 @@ func TestARedriveSendsOneOfEqualCopiesAndDeletesAll(t *testing.T) {
 		t.Errorf("%+v, %v, %d left, reopened (-want +got)\n%s", r, err, q.Len(), diff)
 	}
 }
+
+func TestARedriveSendsTheEffectsOfOneIdentityThatAreNotCopies(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	q := letters(t, func() time.Time { return now }, 0)
+	effect := func(incarnation uint64, body string) queue.Message {
+		d := &record.Delivery{Identity: "orders/g/1", Stream: "orders", Group: "g", Incarnation: incarnation, Effect: record.Effect{Body: []byte(body)}}
+		return wire.ToDeadLetter(record.Refused{Reason: record.ReasonGone, To: "shop", Delivery: d}, queue.MaxSize)
+	}
+	q.Send(t.Context(), []queue.Message{effect(1, "pay 100"), effect(2, "pay 100"), effect(1, "pay 100"), effect(1, "pay 999")})
+	// an invalid message is no copy of the one that it looks like
+	for _, reason := range []record.Reason{record.ReasonInvalid, record.ReasonHandler} {
+		q.Send(t.Context(), []queue.Message{copyOf(0, reason, "a", "x").Message})
+	}
+	back := &recorder{}
+	r, err := deadletter.Redrive(t.Context(), &deadletter.Walk{Queue: q, Trusted: []string{wire.Sender}}, back, deadletter.Options{Until: now})
+	if err != nil || r.Redriven != 6 || len(back.ids) != 5 || q.Len() != 0 {
+		t.Errorf("%+v, %v, %d put back", r, err, len(back.ids))
+	}
+}

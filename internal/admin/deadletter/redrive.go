@@ -99,8 +99,8 @@ func (r *redrive) visit(ctx context.Context, l *Letter) (v Verdict, more bool) {
 		return Keep, true
 	}
 	same := wire.LetterIdentity(&l.Refused)
-	if content := l.Refused.Message.Fingerprint(); same != "" {
-		same += string(content[:])
+	if content := wire.LetterContent(&l.Refused); same != "" {
+		same += string(content[:]) + fmt.Sprint(wire.Unprocessable(l.Refused.Reason))
 	}
 	if l.Err == nil && r.sent[same] { // a copy
 		r.Redriven++

@@ -28,7 +28,8 @@
 // # Limits
 //
 // A database may have only one open queue of each name. Messages do not expire; [Queue.Trim] deletes
-// the oldest ones of a queue with a [Merger]. Two groups whose names have the same 64-bit hash, a
+// those of a queue with a [Merger]. Two groups whose names have the same 64-bit hash, a
 // chance of one in 10⁷ among a million groups, block each other.
-// The index takes about 64 bytes a message, or 140 if every message has its own group.
+// The index takes about 64 bytes a message, or 140 if every message has its own group;
+// that of a queue with a [Merger] about 200.
 package pebblequeue

@@ -1,12 +1,15 @@
 package pebblequeue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -15,8 +18,8 @@ import (
 
 // A Merger makes a standard queue keep one message of each identity, as a dead-letter queue does.
 type Merger interface {
-	// Identity returns the identity of a message, or "" if it has none.
-	Identity(d *queue.Delivery) string
+	// Identity returns the identity of a message, or "" if it has none, and its stream.
+	Identity(d *queue.Delivery) (name, stream string)
 	// Merge returns the message that replaces old when next is sent under its identity, or false if
 	// the queue keeps both.
 	Merge(old, next *queue.Delivery) (queue.Message, bool)
@@ -31,14 +34,16 @@ type merged struct {
 
 // A kept is a message of a queue that merges.
 type kept struct {
-	entry *entry
-	hash  uint64 // of its identity; 0 for none
+	entry  *entry
+	hash   uint64 // of its identity; 0 for none
+	sent   int64  // Unix nanoseconds
+	stream unique.Handle[string]
 }
 
-func (m *merged) add(e *entry, hash uint64) {
-	m.bySeq[e.seq] = kept{e, hash}
-	if hash != 0 {
-		m.newest[hash] = e.seq
+func (m *merged) add(k kept) {
+	m.bySeq[k.entry.seq] = k
+	if k.hash != 0 {
+		m.newest[k.hash] = k.entry.seq
 	}
 }
 
@@ -49,12 +54,14 @@ func (m *merged) remove(e *entry) {
 	}
 }
 
-// identity returns the hash of a message's identity, 0 for none.
-func (q *Queue) identity(d *queue.Delivery) uint64 {
-	if name := q.options.Merge.Identity(d); name != "" {
-		return max(1, maphash.String(q.seed, name))
+// keep describes a message.
+func (q *Queue) keep(d *queue.Delivery) kept {
+	name, stream := q.options.Merge.Identity(d)
+	k := kept{sent: d.Sent.UnixNano(), stream: unique.Make(stream)}
+	if name != "" {
+		k.hash = max(1, maphash.String(q.seed, name))
 	}
-	return 0
+	return k
 }
 
 // sendMerged puts messages one by one: each may replace the one before it. It waits for the disk
@@ -86,21 +93,22 @@ func (q *Queue) sendOne(ctx context.Context, m queue.Message) queue.SendResult {
 		return result[0]
 	}
 	next := q.delivery(&out[0].record, 0, 0)
-	hash := q.identity(&next)
-	old, err := q.merge(&out[0], &next, hash)
+	k := q.keep(&next)
+	old, err := q.merge(&out[0], &next, k.hash)
 	if err != nil {
 		return failAll(result, err)[0]
 	}
 	out, _, _ = q.line(out)
-	err = q.replace(old, out)
-	q.finish(out, result, err)
-	if err != nil {
+	if err = q.replace(old, out); err != nil {
+		q.finish(out, result, err)
 		q.unclaim(old)
 		return result[0]
 	}
+	k.entry = out[0].entry
 	q.mu.Lock()
-	q.merged.add(out[0].entry, hash)
+	q.merged.add(k) // before it is received, and deleted
 	q.mu.Unlock()
+	q.finish(out, result, nil)
 	q.forget(old)
 	return result[0]
 }
@@ -122,7 +130,8 @@ func (q *Queue) merge(o *outgoing, next *queue.Delivery, hash uint64) ([]*entry,
 		return nil, err
 	}
 	before := q.delivery(&r, old.entry.seq, 0)
-	if q.options.Merge.Identity(&before) != q.options.Merge.Identity(next) {
+	was, _ := q.options.Merge.Identity(&before)
+	if now, _ := q.options.Merge.Identity(next); was != now {
 		return nil, nil
 	}
 	m, ok := q.options.Merge.Merge(&before, next)
@@ -156,68 +165,74 @@ func (q *Queue) replace(old []*entry, out []outgoing) error {
 	return errors.Join(q.fill(batch, out, nil), batch.Commit(pebble.NoSync))
 }
 
-// Trim deletes messages of a queue with a [Merger], the oldest first: those that were sent before a
-// time, and those beyond most; at most limit in one call. It returns what it deleted. As after
-// Delete, a crash may bring them back.
-func (q *Queue) Trim(before time.Time, most, limit int) ([]queue.Delivery, error) {
-	surplus := q.Len() - most
-	var gone []queue.Delivery
-	var claimed []*entry
-	err := q.oldest(func(d *queue.Delivery, seq uint64) bool {
-		if len(claimed) >= limit || len(claimed) >= surplus && !d.Sent.Before(before) {
-			return false
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if k, ok := q.merged.bySeq[seq]; ok && q.index.claim(k.entry) {
-			claimed, gone = append(claimed, k.entry), append(gone, *d)
-		}
-		return true
-	})
-	if err != nil {
-		q.unclaim(claimed)
+// A Trimmed is a message that Trim deleted.
+type Trimmed struct {
+	Stream string
+	Sent   time.Time
+}
+
+// Trim deletes messages of a queue with a [Merger]: those that were sent before a time, and those
+// beyond most, each the oldest one of the stream that has the most; at most limit in one call. It
+// returns what it deleted. As after Delete, a crash may bring them back.
+func (q *Queue) Trim(before time.Time, most, limit int) ([]Trimmed, error) {
+	if err := q.enter(); err != nil {
 		return nil, fmt.Errorf("trim: %w", err)
 	}
+	defer q.busy.Done()
+	claimed, gone := q.claimOldest(before, most, limit)
 	if err := q.delete(claimed); err != nil {
 		return nil, fmt.Errorf("trim: %w", err)
 	}
 	return gone, nil
 }
 
-// Older counts the oldest messages, up to the first one that was sent at or after a time; at most
-// limit.
-func (q *Queue) Older(before time.Time, limit int) (n int, err error) {
-	if q.Len() == 0 {
-		return 0, nil
-	}
-	err = q.oldest(func(d *queue.Delivery, _ uint64) bool {
-		if n == limit || !d.Sent.Before(before) {
-			return false
+func (q *Queue) claimOldest(before time.Time, most, limit int) (claimed []*entry, gone []Trimmed) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	surplus := len(q.merged.bySeq) - most
+	var old []kept
+	streams := map[unique.Handle[string]][]kept{}
+	for _, k := range q.merged.bySeq {
+		switch {
+		case k.entry.leaving || k.entry.state == sending:
+		case time.Unix(0, k.sent).Before(before):
+			old = append(old, k)
+		case surplus > 0:
+			streams[k.stream] = append(streams[k.stream], k)
 		}
-		n++
-		return true
-	})
-	return n, err
+	}
+	bySeq := func(a, b kept) int { return cmp.Compare(a.entry.seq, b.entry.seq) }
+	slices.SortFunc(old, bySeq)
+	for _, list := range streams {
+		slices.SortFunc(list, bySeq)
+	}
+	for len(old) < min(limit, surplus) && len(streams) > 0 {
+		var from []kept
+		for _, list := range streams {
+			if len(list) > len(from) || len(list) == len(from) && bySeq(list[0], from[0]) < 0 {
+				from = list
+			}
+		}
+		old = append(old, from[0])
+		if streams[from[0].stream] = from[1:]; len(from) == 1 {
+			delete(streams, from[0].stream)
+		}
+	}
+	for _, k := range old[:min(limit, len(old))] {
+		q.index.claim(k.entry)
+		claimed, gone = append(claimed, k.entry), append(gone, Trimmed{k.stream.Value(), time.Unix(0, k.sent)})
+	}
+	return claimed, gone
 }
 
-// oldest calls visit with the messages, the oldest first, until it returns false.
-func (q *Queue) oldest(visit func(d *queue.Delivery, seq uint64) bool) error {
-	if err := q.enter(); err != nil {
-		return err
-	}
-	defer q.busy.Done()
-	err := q.scan(kindMessage, func(key, data []byte) error {
-		var r messageRecord
-		if err := decode(key, data, &r); err != nil {
-			return err
+// Older counts the messages that were sent before a time.
+func (q *Queue) Older(before time.Time) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, k := range q.merged.bySeq {
+		if time.Unix(0, k.sent).Before(before) {
+			n++
 		}
-		if d := q.delivery(&r, keySeq(key), 0); !visit(&d, keySeq(key)) {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
 	}
-	return err
+	return n
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 )
 
-// counted merges messages such as "key:content", and counts them. The content "other" never replaces
+// counted merges messages such as "key:content", whose stream is the first letter, and counts them. The content "other" never replaces
 // another one.
 type counted struct{}
 
-func (counted) Identity(d *queue.Delivery) string {
+func (counted) Identity(d *queue.Delivery) (name, stream string) {
 	key, _, ok := strings.Cut(d.Body, ":")
 	if !ok {
-		return ""
+		return "", ""
 	}
-	return key
+	return key, key[:1]
 }
 
 func (counted) Merge(old, next *queue.Delivery) (queue.Message, bool) {
@@ -165,24 +165,51 @@ func TestTrimDeletesTheOldestMessagesByTheirAgeAndTheirNumber(t *testing.T) {
 		before      time.Duration
 		most, limit int
 		older       int
-		gone        []string
+		gone        []int // the hours when they were sent
 	}{
 		{0, 6, 10, 0, nil},
-		{150 * time.Minute, 6, 1, 2, []string{"k1:1"}},
-		{150 * time.Minute, 6, 10, 1, []string{"k2:2"}},
-		{0, 2, 10, 0, []string{"k3:3", "k4:4"}},
-		{24 * time.Hour, 6, 10, 2, []string{"k5:5", "k0:again+"}},
+		{150 * time.Minute, 6, 1, 2, []int{1}},
+		{150 * time.Minute, 6, 10, 1, []int{2}},
+		{0, 2, 10, 0, []int{3, 4}},
+		{24 * time.Hour, 6, 10, 2, []int{5, 5}},
 	} {
 		before := begin.Add(c.before)
-		if n, err := m.Older(before, 100); err != nil || n != c.older {
-			t.Errorf("%d messages are older than %v, want %d (%v)", n, c.before, c.older, err)
+		if n := m.Older(before); n != c.older {
+			t.Errorf("%d messages are older than %v, want %d", n, c.before, c.older)
 		}
 		gone, err := m.Trim(before, c.most, c.limit)
-		if diff := cmp.Diff(c.gone, bodies(gone)); diff != "" || err != nil {
+		var hours []int
+		for _, g := range gone {
+			hours = append(hours, int(g.Sent.Sub(begin).Hours()))
+		}
+		if diff := cmp.Diff(c.gone, hours); diff != "" || err != nil {
 			t.Errorf("%+v: %v (-want +got):\n%s", c, err, diff)
 		}
 	}
 	m.want()
 	m.send("k1:new")
 	m.want("k1:new")
+}
+
+func TestAMessageThatIsNotOldHidesNoOldOnes(t *testing.T) {
+	m := newMerging(t)
+	m.now = m.now.Add(time.Hour)
+	m.send("a:1")
+	m.now = m.now.Add(-time.Hour) // the clock was corrected
+	m.send("b:1")
+	before := m.now.Add(time.Minute)
+	if gone, err := m.Trim(before, 10, 10); err != nil || len(gone) != 1 || gone[0].Stream != "b" {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	m.want("a:1")
+}
+
+func TestTheStreamWithTheMostMessagesGivesWay(t *testing.T) {
+	m := newMerging(t)
+	m.send("a1:x", "a2:x", "b1:x", "c1:x", "b2:x", "b3:x", "b4:x")
+	m.reopen()
+	if gone, err := m.Trim(time.Time{}, 4, 10); err != nil || len(gone) != 3 || gone[0].Stream != "b" {
+		t.Errorf("%+v, %v", gone, err)
+	}
+	m.want("a2:x", "c1:x", "b3:x", "b4:x")
 }

@@ -157,7 +157,9 @@ func (q *Queue) loadMessages() error {
 		q.admit(e, r.Due)
 		if q.options.Merge != nil {
 			d := q.delivery(&r, seq, 0)
-			q.merged.add(e, q.identity(&d))
+			k := q.keep(&d)
+			k.entry = e
+			q.merged.add(k)
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -11,41 +12,57 @@ import (
 )
 
 // LetterIdentity returns the identity of a dead letter: of an effect with its destination, or of a
-// message with its stream and group. It is empty if the letter names neither.
+// message with its stream and group. It is empty if the letter names neither. Identities may recur
+// with other contents, see [LetterContent].
 func LetterIdentity(r *record.Refused) string {
 	m := &r.Message
-	name := []string{"", m.Principal, m.Stream, m.Group, m.Identity(), m.RedeliveryOf, m.Timer}
+	name := []string{"", m.Principal, m.Stream, m.Group, m.Identity(), m.RedeliveryOf, m.Timer, r.Session}
 	switch {
 	case r.Delivery != nil:
-		name = []string{"effect", r.To, r.Delivery.Identity}
+		// after a group was forgotten or dropped, its numbers begin again
+		name = []string{"effect", r.To, r.Delivery.Identity, number(r.Delivery.Incarnation)}
 	case m.ID == "" && m.Source == "":
 		return ""
 	}
 	return strings.Join(name, "\x00")
 }
 
+// LetterContent returns a hash of what the message or the effect of a dead letter says.
+func LetterContent(r *record.Refused) record.Fingerprint {
+	if r.Delivery == nil {
+		return r.Message.Fingerprint()
+	}
+	j := toDeliveryJSON(*r.Delivery)
+	// these say how it is sent, and may change
+	j.Hash, j.Retention, j.Effect.To, j.Effect.Chain, j.Effect.NotBefore = "", 0, nil, nil, time.Time{}
+	return sha256.Sum256([]byte(encodeJSON(j)))
+}
+
 // Letters merges the dead letters of one identity. It implements the Merger of package pebblequeue.
 type Letters struct{ Defaults }
 
-// Identity returns the [LetterIdentity] of a dead letter.
-func (l Letters) Identity(d *queue.Delivery) string {
+// Identity returns the [LetterIdentity] of a dead letter, and its stream.
+func (l Letters) Identity(d *queue.Delivery) (name, stream string) {
 	r, _ := FromDeadLetter(d, l.Defaults) // a malformed message has an identity, too
-	return LetterIdentity(&r)
+	if stream = r.Message.Stream; r.Delivery != nil {
+		stream = r.Delivery.Stream
+	}
+	return LetterIdentity(&r), strings.ToValidUTF8(stream[:min(len(stream), record.MaxStreamName)], "")
 }
 
 // Merge returns the letter that stands for two of one identity. The newer one replaces the older
-// one. If their contents differ, and one of them was never to be processed under this identity
-// (reason key-reuse or invalid), the other one stays. It returns false if neither may replace the
-// other: the identity was forgotten between them, and each is a message of its own.
+// one. But if only one of them can be processed under this identity, it is that one. It returns
+// false if neither may replace the other: the identity was forgotten between them, and each is a
+// message of its own.
 func (l Letters) Merge(old, next *queue.Delivery) (queue.Message, bool) {
-	was, _ := FromDeadLetter(old, l.Defaults)
-	now, _ := FromDeadLetter(next, l.Defaults)
+	was, err1 := FromDeadLetter(old, l.Defaults)
+	now, err2 := FromDeadLetter(next, l.Defaults)
+	never, neverNow := err1 != nil || Unprocessable(was.Reason), err2 != nil || Unprocessable(now.Reason)
 	merged := next.Message
-	switch same := was.Delivery != nil || was.Message.Fingerprint() == now.Message.Fingerprint(); {
-	case same:
-	case Unprocessable(now.Reason):
+	switch same := LetterContent(&was) == LetterContent(&now); {
+	case neverNow && (!never || !same):
 		merged = old.Message
-	case !Unprocessable(was.Reason):
+	case !never && !same:
 		return queue.Message{}, false
 	}
 	n, first := Counted(old, l.Defaults)

@@ -15,6 +15,16 @@ func TestTheLettersOfOneIdentityAreMerged(t *testing.T) {
 	effect := func(detail string) record.Refused {
 		return record.Refused{Reason: record.ReasonGone, Detail: detail, To: "shop", Delivery: &record.Delivery{Identity: "orders/g/7", Stream: "orders", Group: "g"}}
 	}
+	sends := func(detail, body string) record.Refused {
+		r := effect(detail)
+		r.Delivery.Effect.Body, r.Delivery.Hash, r.Delivery.Effect.To = []byte(body), detail, []string{detail}
+		return r
+	}
+	malformed := func(body string) record.Refused {
+		r := message("attempts", body)
+		r.Message.Headers = map[string]string{"once-foo": "x"}
+		return r
+	}
 	for name, c := range map[string]struct {
 		old, next record.Refused
 		body      string // of the letter that stays, with its reason or its detail
@@ -25,14 +35,20 @@ func TestTheLettersOfOneIdentityAreMerged(t *testing.T) {
 		"two contents that were never valid": {message("invalid", "a"), message("key-reuse", "b"), "a invalid", false},
 		"the content behind a key reuse":     {message("key-reuse", "b"), message("rejected", "a"), "a rejected", false},
 		"two messages, one after the other":  {message("rejected", "a"), message("rejected", "b"), "", true},
+		"a copy that is malformed":           {message("rejected", "a"), malformed("a"), "a rejected", false},
+		"a copy with an invalid header":      {message("rejected", "a"), message("invalid", "a"), "a rejected", false},
+		"the message of a malformed copy":    {malformed("a"), message("rejected", "a"), "a rejected", false},
 		"an effect":                          {effect("410"), effect("skipped"), "skipped", false},
+		"an effect that is tried again":      {sends("410", "pay 100"), sends("skipped", "pay 100"), "skipped", false},
+		"another effect under the identity":  {sends("410", "pay 100"), sends("410", "pay 999"), "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			letters := Letters{trusted}
 			old, next := through(t, ToDeadLetter(c.old, queue.MaxSize)), through(t, ToDeadLetter(c.next, queue.MaxSize))
 			old.Sent, next.Sent = sentAt, sentAt.Add(time.Hour)
-			if a, b := letters.Identity(old), letters.Identity(next); a != b || a == "" {
-				t.Fatalf("identities %q and %q", a, b)
+			a, stream := letters.Identity(old)
+			if b, _ := letters.Identity(next); a != b || a == "" || stream != "orders" {
+				t.Fatalf("identities %q and %q of %s", a, b, stream)
 			}
 			m, ok := letters.Merge(old, next)
 			if ok == c.apart {
@@ -66,14 +82,17 @@ func TestLettersOfOtherIdentitiesAreNotMerged(t *testing.T) {
 		"the next number":   {Message: record.Message{Stream: "orders", Group: "g", Source: "s", Epoch: 1, Sequence: 3}},
 		"an effect":         {To: "a", Delivery: &record.Delivery{Identity: "orders/g/7"}},
 		"to another place":  {To: "b", Delivery: &record.Delivery{Identity: "orders/g/7"}},
+		"of a later group":  {To: "a", Delivery: &record.Delivery{Identity: "orders/g/7", Incarnation: 1}},
+		"of a session":      {Message: record.Message{Stream: "orders", ID: "k", Group: "g"}, Session: "s", Number: 1},
+		"of the next one":   {Message: record.Message{Stream: "orders", ID: "k", Group: "g"}, Session: "t", Number: 1},
 	} {
-		id := Letters{trusted}.Identity(through(t, ToDeadLetter(r, queue.MaxSize)))
+		id, _ := Letters{trusted}.Identity(through(t, ToDeadLetter(r, queue.MaxSize)))
 		if other, ok := seen[id]; ok || id == "" {
 			t.Errorf("%s has the identity of %s", name, other)
 		}
 		seen[id] = name
 	}
-	if id := (Letters{trusted}).Identity(&queue.Delivery{Message: queue.Message{Body: "x"}}); id != "" {
+	if id, _ := (Letters{trusted}).Identity(&queue.Delivery{Message: queue.Message{Body: "x"}}); id != "" {
 		t.Errorf("a letter without an identity has %q", id)
 	}
 }

@@ -212,8 +212,8 @@ type System struct {
 	tokens     sync.Once // at the first call of Tokens
 	stopTokens func()    // ends expireTokens
 
-	lettersSince   time.Time // see readLettersSince
-	lettersNoticed time.Time // when dead letters were last announced
+	lettersSince   time.Time            // when this process began to announce dead letters
+	lettersNoticed map[string]time.Time // when they were last announced, by queue and setting
 
 	dirty atomic.Bool // something was written without waiting for the disk
 
@@ -309,9 +309,7 @@ func (s *System) open() (err error) {
 	s.keys = s.newKeyFilter()
 	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now, Presence: s.keys.Filter})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
-	if err := s.readLettersSince(); err != nil {
-		return err
-	}
+	s.lettersSince, s.lettersNoticed = s.options.Now(), map[string]time.Time{}
 	s.queues, err = openQueues(s.db, pebblequeue.Options{Write: s.store.WriteJoined, Now: s.options.Now, ReadOnly: s.options.ReadOnly}, s.move, s.keeping())
 	if err != nil || s.options.ReadOnly {
 		return err
