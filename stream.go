@@ -74,9 +74,9 @@ type StreamConfig struct {
 	// the ingress queues get their limit of deliveries from the configuration file: a policy with
 	// more tries than those of the file needs the prop MaxReceives of the construct too.
 	Retry RetryPolicy
-	// Timeout is how long one attempt may take: then its context ends, and if the handler fails, the
-	// message is retried. From 100 ms to 15 minutes; defaults to 10 s. On AWS it has to be the one in
-	// the configuration file, where the deployment checks that it fits into the functions.
+	// Timeout is how long one attempt may take: then its context ends, and if the handler fails,
+	// the message is retried. From 100 ms to 15 minutes; defaults to 10 s. On AWS it has to be the
+	// one in the configuration file, where the deployment checks that it fits into the functions.
 	Timeout time.Duration
 	// Concurrency is how many attempts of the stream run in one process at a time, up to 10000.
 	// Messages beyond it wait. Defaults to 64.

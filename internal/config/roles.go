@@ -64,7 +64,8 @@ func ParseGrant(text string) (g Grant, ok bool) {
 	return Grant{1 << i, streams}, true
 }
 
-// pattern reports whether a text is the name of a stream, in which a * may stand for any characters.
+// pattern reports whether a text is the name of a stream, in which a * may stand for any
+// characters.
 func pattern(text string) bool {
 	return text == "*" || record.ValidStream(strings.ReplaceAll(text, "*", "x")) == nil
 }
@@ -78,8 +79,8 @@ func (g Grant) Allows(roles Roles, stream string) bool {
 	return g.Streams == "" || matches && err == nil && stream != ""
 }
 
-// GrantsOf returns what a caller may do by its entry, and without one: send to all streams. The entry has
-// no mistakes.
+// GrantsOf returns what a caller may do by its entry, and without one: send to all streams. The
+// entry has no mistakes.
 func (a *Auth) GrantsOf(name string) []Grant {
 	list, named := a.Roles[name]
 	if !named {
@@ -104,8 +105,8 @@ func (s *Server) HasRoles() bool {
 	return s != nil && s.Auth != nil && (s.Auth.Roles != nil || s.Auth.OIDC != nil && s.Auth.OIDC.Roles != "")
 }
 
-// RolesWarnings returns a warning for each kind of callers, keys and tokens, that may only send because
-// nothing gives roles to it. An empty map of roles says that this is meant, for both.
+// RolesWarnings returns a warning for each kind of callers, keys and tokens, that may only send
+// because nothing gives roles to it. An empty map of roles says that this is meant, for both.
 func (s *Server) RolesWarnings() (out []string) {
 	const only = "; in earlier versions it could also read logs, take sessions and end streams. Give it the roles that it needs, or write auth.roles: {} if no caller does more than send"
 	if s.Auth == nil || s.Auth.Roles != nil && len(s.Auth.Roles) == 0 {

@@ -25,8 +25,8 @@ func (s *Sessions) Sweep(ctx context.Context, key record.GroupKey) error {
 	return nil
 }
 
-// SweepEnds continues the ends of all streams. It costs one load for each pool whose stream is open,
-// and none for an end that is complete.
+// SweepEnds continues the ends of all streams. It costs one load for each pool whose stream is
+// open, and none for an end that is complete.
 func (s *Sessions) SweepEnds(ctx context.Context) error {
 	var errs []error
 	for _, stream := range slices.Sorted(maps.Keys(s.cfg.Pools)) {
@@ -43,8 +43,8 @@ func (s *Sessions) SweepEnds(ctx context.Context) error {
 }
 
 // isSettled reports whether the end of a stream is complete, as far as this process knows. If a
-// retirement then returns entries, it makes dead letters of them itself, and a process that finishes
-// it does so too.
+// retirement then returns entries, it makes dead letters of them itself, and a process that
+// finishes it does so too.
 func (s *Sessions) isSettled(stream string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,9 +44,9 @@ func RequestID(r *http.Request) string {
 	return c.id
 }
 
-// Allow returns the check of a configuration with roles, for api.Options.Allow, and nil for another
-// one. A token has the roles of its claim if the configuration names the claim and its issuer. Other
-// callers have an entry under their principal, or may only send.
+// Allow returns the check of a configuration with roles, for api.Options.Allow, and nil for
+// another one. A token has the roles of its claim if the configuration names the claim and its
+// issuer. Other callers have an entry under their principal, or may only send.
 func Allow(c *config.Server) func(r *http.Request, route, stream string) error {
 	if !c.HasRoles() {
 		return nil

@@ -50,8 +50,8 @@ type Options struct {
 	// called again with the header that ends a stream, or gives it an end, in place of the route.
 	// Defaults to allowing all.
 	Allow func(r *http.Request, route, stream string) error
-	// May is Allow without a problem. A caller that may not read a stream is not told where it ends. Defaults
-	// to allowing all.
+	// May is Allow without a problem. A caller that may not read a stream is not told where it
+	// ends. Defaults to allowing all.
 	May func(r *http.Request, route, stream string) bool
 	// Principal returns the authenticated sender of a request: producers of two principals are two,
 	// whatever their ids. Defaults to "".
@@ -289,8 +289,8 @@ func (o *operation) lifetime(h http.Header) error {
 	return nil
 }
 
-// place sets the headers about the end of a stream after a write. A caller that may not read the stream gets
-// only what its own write has done.
+// place sets the headers about the end of a stream after a write. A caller that may not read the
+// stream gets only what its own write has done.
 func (s *server) place(h http.Header, r *http.Request, g *record.Group, o *operation, last uint64, wrote bool) {
 	reads := s.May(r, http.MethodGet+" "+pattern, g.Key.Stream)
 	if reads || wrote {
