@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -348,19 +347,6 @@ func configured(c *config.Config, declared []system.Stream) error {
 	for _, d := range declared {
 		if _, ok := c.Streams[d.Name]; !ok && len(c.Streams) > 0 {
 			return fmt.Errorf("stream %s is declared in code and not in the configuration, which has: %s", d.Name, strings.Join(c.StreamNames(), ", "))
-		}
-	}
-	return nil
-}
-
-// handled fails if the configuration has settings for a handler that the program does not register:
-// the messages would be forwarded.
-func handled(c *config.Config, declared []system.Stream) error {
-	for _, name := range c.HandlerNames() {
-		h := c.Handlers[name]
-		registered := slices.ContainsFunc(declared, func(d system.Stream) bool { return d.Name == name && d.Handler != nil })
-		if h.Kind() == config.HandlerCode && !registered {
-			return fmt.Errorf("handlers.%s: %s; this one registers none", name, h.Where())
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ type generation struct {
 // nil for the first one.
 func (s *System) newGeneration(c *config.Config, before *generation) (*generation, error) {
 	if !s.options.Inspect {
-		if err := handled(c, s.declared); err != nil {
+		if err := pipeline.CheckRegistered(c, s.declared); err != nil {
 			return nil, err
 		}
 	}

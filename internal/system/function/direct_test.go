@@ -141,6 +141,26 @@ func TestAFunctionDoesNotStartWithADirectStreamThatCodeOrders(t *testing.T) {
 	}
 }
 
+// Without the handler, the messages would be forwarded: perhaps its url was forgotten.
+func TestAProcessFunctionDoesNotStartWithoutAHandlerThatHasSettings(t *testing.T) {
+	settings, err := environment.Read(variables(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings.Config, err = config.Parse("once.yaml", []byte("streams: {orders: {}}\nhandlers: {orders: {timeout: 5s}}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(Process, settings, Clients{}, nil); err == nil || !strings.Contains(err.Error(), "handlers.orders") {
+		t.Errorf("the function starts: %v", err)
+	}
+	if _, err = Open(Process, settings, Clients{}, nil, system.Stream{Stream: record.Stream{Name: "orders", Handler: nothing}}); err != nil {
+		t.Errorf("the function does not start: %v", err)
+	}
+	if _, err = Open(Publish, settings, Clients{}, nil); err != nil {
+		t.Errorf("a function without handlers does not start: %v", err)
+	}
+}
+
 func TestAHandlerOfAFunctionHasTheTimeoutOfItsStream(t *testing.T) {
 	var left time.Duration
 	s, _ := openDirect(t, func(ctx context.Context, _ *record.Attempt, _ record.Message) error {

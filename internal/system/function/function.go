@@ -78,6 +78,11 @@ func open(function Function, settings environment.Settings, clients Clients, wat
 	if err := pipeline.CheckDirect(settings.Config, declared); err != nil {
 		return nil, err
 	}
+	if function == Process {
+		if err := pipeline.CheckRegistered(settings.Config, declared); err != nil {
+			return nil, err
+		}
+	}
 	store, err := newStore(function, settings, clients)
 	if err != nil {
 		return nil, err

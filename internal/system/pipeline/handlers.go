@@ -13,12 +13,26 @@ import (
 	"github.com/effectively-once/once/internal/handler"
 	"github.com/effectively-once/once/internal/handler/remote"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
 )
 
 // unopened is the handler of a stream whose configured handler is not opened in this process.
 func unopened(context.Context, *record.Batch) error {
 	return errors.New("this process does not call the handlers of once.yaml")
+}
+
+// CheckRegistered fails if the configuration has settings for a handler in code that the program
+// does not register: the messages would be forwarded.
+func CheckRegistered(c *config.Config, declared []system.Stream) error {
+	for _, name := range c.HandlerNames() {
+		h := c.Handlers[name]
+		registered := slices.ContainsFunc(declared, func(d system.Stream) bool { return d.Name == name && d.Handler != nil })
+		if h.Kind() == config.HandlerCode && !registered {
+			return fmt.Errorf("handlers.%s: %s; this one registers none", name, h.Where())
+		}
+	}
+	return nil
 }
 
 // openHandlers opens the configured handlers, and sets them in their streams.
