@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,35 +241,37 @@ func TestDeliveriesOfAGroupArriveInNumberOrderWhileGroupsRunInParallel(t *testin
 }
 
 func TestAtMostTheConfiguredNumberOfRequestsIsInFlight(t *testing.T) {
-	var mu sync.Mutex
-	now, most := 0, 0
-	both := make(chan struct{}, 2)
-	rc := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {
-		mu.Lock()
-		now++
-		most = max(most, now)
-		if now == 2 {
-			both <- struct{}{}
-			both <- struct{}{}
+	synctest.Test(t, func(t *testing.T) {
+		h := &holding{release: make(chan struct{})}
+		done := make(chan error)
+		go func() {
+			done <- errors.Join(newSender(t, "http://shop.example", Options{Concurrency: 2, Transport: h}).Send(t.Context(), make([]record.Delivery, 8))...)
+		}()
+		for range 4 {
+			synctest.Wait()
+			if n := h.now.Load(); n != 2 {
+				t.Errorf("%d requests at once, want 2", n)
+			}
+			h.release <- struct{}{}
+			h.release <- struct{}{}
 		}
-		mu.Unlock()
-		<-both
-		mu.Lock()
-		now--
-		mu.Unlock()
-	})
-	var deliveries []record.Delivery
-	for i := range 8 {
-		deliveries = append(deliveries, single(fmt.Sprint(i)))
-	}
-	for _, err := range newSender(t, rc.URL, Options{Concurrency: 2}).Send(t.Context(), deliveries) {
-		if err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}
-	if most != 2 {
-		t.Errorf("%d requests at once", most)
-	}
+	})
+}
+
+// A holding receiver answers a request when it is released.
+type holding struct {
+	now     atomic.Int64
+	release chan struct{}
+}
+
+func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.now.Add(1)
+	<-h.release
+	h.now.Add(-1)
+	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
 }
 
 func TestGoneRefusesThisDeliveryOnly(t *testing.T) {
