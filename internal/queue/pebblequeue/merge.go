@@ -147,7 +147,8 @@ func (q *Queue) merge(o *outgoing, next *queue.Delivery, hash uint64) ([]*entry,
 	if _, there := q.merged.bySeq[old.entry.seq]; !there || !q.index.claim(old.entry) {
 		return nil, nil
 	}
-	o.record.Body, o.record.Attributes, o.record.Sender = m.Body, m.Attributes, m.Sender
+	// An operator who sees the older one in a list finds this one by its id.
+	o.record.ID, o.record.Body, o.record.Attributes, o.record.Sender = r.ID, m.Body, m.Attributes, m.Sender
 	o.data = encode(&o.record)
 	return []*entry{old.entry}, nil
 }

@@ -113,6 +113,23 @@ func TestAQueueThatMergesKeepsOneMessageOfEachIdentity(t *testing.T) {
 	m.want("none", "none", "a:4+++", "b:2+", "b:3+")
 }
 
+// An operator looks at a message of a list whose identity is refused again meanwhile.
+func TestAMessageThatReplacesAnotherHasItsID(t *testing.T) {
+	m := newMerging(t)
+	var ids []string
+	for _, body := range []string{"a:1", "a:2"} {
+		m.send(body)
+		all, err := m.Peek(100)
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		ids = append(ids, all[0].ID)
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("the ids are %v", ids)
+	}
+}
+
 // TestAReceiverDoesNotDeleteTheMessageThatReplacedItsOwn is a redrive whose message is refused again
 // before its dead letter is deleted.
 func TestAReceiverDoesNotDeleteTheMessageThatReplacedItsOwn(t *testing.T) {
