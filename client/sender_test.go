@@ -213,10 +213,13 @@ func TestARefusedMessageIsReportedAndHoldsUpNothing(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseBodyEndedEarlyIsSentAgain(t *testing.T) {
+// isRepeated checks that requests that meet faults, by their number, are sent again, at least so many
+// in all, and that none of their messages is refused.
+func isRepeated(t *testing.T, faults map[int]fault, requests int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBackend(t), lobby()
-		b.set(func(n int) fault { return map[int]fault{1: torn, 2: torn}[n] })
+		b.set(func(n int) fault { return faults[n] })
 		o.Refused = func(m client.Message, p *client.Problem) client.Message {
 			t.Error(m.Sequence, p)
 			return m
@@ -226,28 +229,19 @@ func TestARequestWhoseBodyEndedEarlyIsSentAgain(t *testing.T) {
 		closed(t, s)
 		if diff := cmp.Diff(want, b.bodies()); diff != "" {
 			t.Error(diff)
+		}
+		if b.sent() < requests {
+			t.Errorf("%d requests, want %d or more: the faults were not met", b.sent(), requests)
 		}
 	})
 }
 
+func TestARequestWhoseBodyEndedEarlyIsSentAgain(t *testing.T) {
+	isRepeated(t, map[int]fault{1: torn, 2: torn}, 3)
+}
+
 func TestALineForWhichTheSenderHasNoRightIsSentAgainAndNotRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, o := newBackend(t), lobby()
-		b.set(func(n int) fault { return map[int]fault{1: forbidden, 2: unauthorized}[n] })
-		o.Refused = func(m client.Message, p *client.Problem) client.Message {
-			t.Error(m.Sequence, p)
-			return m
-		}
-		s := newSender(t, b, o)
-		want := say(t, s, 0, 3)
-		closed(t, s)
-		if diff := cmp.Diff(want, b.bodies()); diff != "" {
-			t.Error(diff)
-		}
-		if b.sent() < 4 {
-			t.Errorf("%d requests: no line was refused", b.sent())
-		}
-	})
+	isRepeated(t, map[int]fault{1: forbidden, 2: unauthorized}, 4)
 }
 
 func TestARefusedMessageWithoutACallbackLeavesAnEmptyOne(t *testing.T) {

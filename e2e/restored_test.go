@@ -75,7 +75,7 @@ func (p *putBack) restore(t *testing.T, name string) {
 	must(t, p.start())
 }
 
-// bothWays runs a test with restores that are stamped, and with those that are listed.
+// bothWays runs a test twice: restores are stamped, and restores are listed.
 func bothWays(t *testing.T, test func(t *testing.T, p *putBack)) {
 	for name, stamps := range map[string]bool{"stamped": true, "listed": false} {
 		t.Run(name, func(t *testing.T) {

@@ -81,8 +81,8 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 }
 
-// DeadLetters bounds the dead letters of messages, and those of effects. A zero field takes the
-// value of the configuration, or else the default.
+// DeadLetters bounds two queues: the dead letters of messages, and the dead letters of effects. A
+// zero field takes the value of the configuration. If that has none, it takes the default.
 type DeadLetters struct {
 	// Retain is how long a dead letter is kept after its message was last refused. Defaults to 14
 	// days.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
-	// Parameters and Conditions are those of the setting construct.
+	// Parameters and Conditions come from the construct of a setting.
 	Parameters        map[string]struct{ Default any }
 	Conditions, Rules map[string]any
 

@@ -204,8 +204,8 @@ func retention(s config.Stream) string {
 	return cmp.Or(s.Retention, config.Duration(record.DefaultRetention)).String()
 }
 
-// stateOf returns how long the state of a group outlives its last message. A stream without a
-// handler leaves no state, as far as the file tells.
+// stateOf returns how long the state of a group outlives its last message. If the file
+// has no handler for the stream, it returns "-": a handler in code may still keep a state.
 func (c configured) stateOf(name string) string {
 	retain := c.Streams[name].State.Retain
 	if _, handled := c.Handlers[name]; !handled && retain == 0 {
